@@ -1,0 +1,5 @@
+#include "bindings/bindings.h"
+
+namespace blendfield {
+void bind_graph(nanobind::module_&) {}
+}  // namespace blendfield

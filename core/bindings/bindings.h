@@ -1,0 +1,6 @@
+#pragma once
+#include <nanobind/nanobind.h>
+
+namespace blendfield {
+void bind_graph(nanobind::module_& m);
+}  // namespace blendfield

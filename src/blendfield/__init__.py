@@ -1,0 +1,1 @@
+"""Learning and inference, blended, in random fields."""

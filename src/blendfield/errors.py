@@ -1,0 +1,44 @@
+"""Every error and warning blendfield raises. All errors derive from `BlendfieldError`.
+
+Each message names the place (region index, variable, option) and what was expected there.
+"""
+
+
+class BlendfieldError(Exception):
+    """Root of every error raised by blendfield."""
+
+
+class GraphError(BlendfieldError, ValueError):
+    """The region graph is malformed: cardinalities, regions or edges."""
+
+
+class PotentialError(BlendfieldError, ValueError):
+    """Potentials, evidence or messages do not fit the graph, or hold NaN or +inf."""
+
+
+class SupportError(PotentialError):
+    """All labels of a region are forbidden (-inf), directly or through its neighbours."""
+
+
+class CountingNumberError(BlendfieldError, ValueError):
+    """Counting numbers are unknown, of the wrong length, or cannot be used here."""
+
+
+class OptionError(BlendfieldError, ValueError):
+    """An option of a public function has a value that makes no sense."""
+
+
+class TableSizeError(BlendfieldError, OverflowError):
+    """A region's table has more entries than can be addressed or is sensible."""
+
+
+class NotEnoughMemoryError(BlendfieldError, MemoryError):
+    """The work would need more memory than there is; the estimate is stated before anything is allocated."""
+
+
+class FileFormatError(BlendfieldError, ValueError):
+    """A file cannot be read: truncated, of another kind, or of a newer version."""
+
+
+class BlendfieldWarning(UserWarning):
+    """The result is usable, but something was changed or cannot be certified."""
