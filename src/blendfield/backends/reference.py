@@ -1,13 +1,11 @@
 """The reference backend: NumPy, one region at a time, written to be obviously right rather than fast.
 
-Every other backend must agree with this one (`blendfield.testing.conformance`). All arithmetic is float64; with dtype float32
-only what is stored (potentials, messages, beliefs) is rounded. Tables of unsupported labels hold 0 in potentials and messages
-and -inf in `hat`, so that forbidden labels never take part in a sum or difference.
+Every other backend must agree with this one (`blendfield.testing.conformance`). All arithmetic is float64; with dtype
+float32 only what is stored (potentials, messages, beliefs) is rounded. Tables of unsupported labels hold 0 in
+potentials and messages and -inf in `hat`, so that forbidden labels never take part in a sum or difference.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 
@@ -20,51 +18,13 @@ from blendfield.backends.protocol import (
     Program,
     RealArray,
 )
-from blendfield.errors import OptionError, SupportError
-
-
-class Link:
-    """A relinked edge: how the child's table [child's axes] lies in the parent's table [parent's axes]."""
-
-    def __init__(
-        self, index: int, parent: int, child: int, regions: list[tuple[int, ...]], shape: tuple[int, ...]
-    ) -> None:
-        self.index, self.parent, self.child = index, parent, child
-        inner, outer = regions[child], regions[parent]
-        shared = [variable for variable in outer if variable in inner]
-        self._other_axes = tuple(axis for axis, variable in enumerate(outer) if variable not in inner)
-        self._to_parent = [inner.index(variable) for variable in shared]
-        self._to_child = [shared.index(variable) for variable in inner]
-        self._shape = tuple(size if variable in inner else 1 for variable, size in zip(outer, shape, strict=True))
-
-    def up(self, table: FloatArray) -> FloatArray:
-        """The child's table, ready to broadcast over the parent's."""
-        return table.transpose(self._to_parent).reshape(self._shape)
-
-    def down(self, table: FloatArray, reduce: Callable[..., FloatArray] = np.sum) -> FloatArray:
-        """The parent's table reduced over the variables the child does not have."""
-        return np.asarray(reduce(table, axis=self._other_axes)).transpose(self._to_child)
-
-
-def soft_max(
-    values: FloatArray, epsilon: float, counting_number: float, axis: tuple[int, ...] | None = None
-) -> FloatArray:
-    """eps c logsumexp(values / (eps c)); at eps c = 0 the maximum, or the minimum for c < 0. Entries of -inf are left out."""
-    scale = epsilon * counting_number
-    if scale == 0.0:
-        if counting_number < 0.0:
-            return np.asarray(np.where(np.isneginf(values), np.inf, values).min(axis=axis))
-        return np.asarray(values.max(axis=axis))
-    scaled = np.where(np.isneginf(values), -np.inf, values / scale)
-    top = scaled.max(axis=axis, keepdims=True)
-    top = np.where(np.isneginf(top), 0.0, top)
-    with np.errstate(divide="ignore"):
-        logarithm = np.log(np.exp(scaled - top).sum(axis=axis, keepdims=True)) + top
-    return np.asarray(scale * np.squeeze(logarithm, axis=axis))
+from blendfield.backends.reference_certificate import consistent_beliefs, gaps
+from blendfield.backends.reference_tables import BoolArray, Link, arc_consistent_support, soft_max
+from blendfield.errors import OptionError
 
 
 class ReferenceProblem:
-    """See `protocol.Problem`; lists are by region or by link, each entry a table of the region's (the child's) shape."""
+    """See `protocol.Problem`. Lists are by region or by link, each entry a table in the region's or the child's shape."""
 
     def __init__(self, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
         graph = program.graph
@@ -87,7 +47,7 @@ class ReferenceProblem:
                 self.regions_of_variable[variable].append(r)
 
         self.potentials = self._split(self._rounded(tables), range(len(self.regions)))
-        self.support = _support(self.potentials, self.links)
+        self.support = arc_consistent_support(self.potentials, self.links)
         self.theta = [np.where(s, t, 0.0) for s, t in zip(self.support, self.potentials, strict=True)]
         self.lambdas = [np.zeros(self.shapes[link.child]) for link in self.links]
         self._saved = self._flat_messages()
@@ -163,7 +123,8 @@ class ReferenceProblem:
         """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p).
 
         Where eps (c_r + sum c_p) = 0 and no counting number is negative, every split is an exact block minimiser; equal
-        parts keep the potential of r moving. At eps = 0 with negative counting numbers only the limit eps -> 0 is right.
+        parts keep the potential of r moving. At eps = 0 with negative counting numbers only the limit eps -> 0 is
+        right.
         """
         parents = [float(self.counting_numbers[link.parent]) for link in self.links_up[r]]
         own = float(self.counting_numbers[r])
@@ -174,7 +135,8 @@ class ReferenceProblem:
         return [c / total for c in parents]
 
     def _per_segment(self, by_region: FloatArray) -> FloatArray:
-        return np.bincount(self.program.segment, weights=by_region, minlength=self.program.num_segments)
+        sums = np.bincount(self.program.segment, weights=by_region, minlength=self.program.num_segments)
+        return sums.astype(np.float64)
 
     def _region_values(self, epsilon: float) -> FloatArray:
         """float64 [R]: eps c_r logsumexp(hat_r / (eps c_r))."""
@@ -199,7 +161,9 @@ class ReferenceProblem:
         return np.asarray(belief / belief.sum())
 
     def belief_tables(self, epsilon: float) -> list[FloatArray]:
-        """Beliefs by region; a region with c_r = 0 < eps has no softmax of its own and takes the marginal of a parent."""
+        """Beliefs by region; a region with c_r = 0 < eps has no softmax of its own and takes the marginal of a
+        parent.
+        """
         beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
         if epsilon > 0.0:
             for r, links in enumerate(self.links_up):
@@ -212,8 +176,6 @@ class ReferenceProblem:
         return np.concatenate([table.ravel() for table in tables]).astype(self.dtype)
 
     def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
-        from blendfield.backends.reference_certificate import consistent_beliefs, gaps
-
         smoothing = self.epsilon if smoothing is None else smoothing
         if not smoothing > 0.0:
             raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
@@ -296,36 +258,10 @@ class ReferenceProblem:
         return entries + messages
 
 
-def _support(potentials: list[FloatArray], links: list[Link]) -> list[np.ndarray]:
-    """Generalised arc consistency: a joint label stays while every child supports its restriction and every parent extends it.
-
-    Returns boolean tables by region.
+def _best(terms: list[FloatArray]) -> BoolArray:
+    """bool [labels]: labels with the fewest -inf among the terms and, among those, the largest sum of the finite
+    ones.
     """
-    support = [~np.isneginf(table) for table in potentials]
-    _refuse_empty(support, "is -inf")
-    changed = not all(table.all() for table in support)
-    while changed:
-        changed = False
-        for link in links:
-            parent, child = support[link.parent], support[link.child]
-            new_child = child & link.down(parent, np.any)
-            new_parent = parent & link.up(new_child)
-            changed |= bool((new_child != child).any() or (new_parent != parent).any())
-            support[link.child], support[link.parent] = new_child, new_parent
-        _refuse_empty(support, "is -inf or contradicts the neighbours' forbidden labels")
-    return support
-
-
-def _refuse_empty(support: list[np.ndarray], why: str) -> None:
-    for r, table in enumerate(support):
-        if not table.any():
-            raise SupportError(
-                f"all labels of region {r} are forbidden: every entry {why}; expected at least one finite potential"
-            )
-
-
-def _best(terms: list[FloatArray]) -> np.ndarray:
-    """bool [labels]: labels with the fewest -inf among the terms and, among those, the largest sum of the finite ones."""
     stacked = np.array(terms)
     forbidden = np.isneginf(stacked).sum(axis=0)
     total = np.where(np.isneginf(stacked), 0.0, stacked).sum(axis=0)

@@ -19,20 +19,21 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import xlogy
 
 from blendfield.backends.protocol import FloatArray
+from blendfield.backends.reference_tables import BoolArray, Link, soft_max
 
 if TYPE_CHECKING:
-    from blendfield.backends.reference import Link, ReferenceProblem
+    from blendfield.backends.reference import ReferenceProblem
 
 SCALING_ROUNDS = 200
 SCALING_RESIDUAL = 1e-13
 PROJECTIONS = 10
 
 
-def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> tuple[list[FloatArray], np.ndarray]:
+def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> tuple[list[FloatArray], BoolArray]:
     """A point q of the local polytope near `beliefs`, by region, and bool [num_segments]: where none was found.
 
-    Each segment is treated by itself: by scaling where labels are forbidden, else by rounding when all children are single
-    variables, else by projection.
+    Each segment is treated by itself: by scaling where labels are forbidden, else by rounding when all children are
+    single variables, else by projection.
     """
     segment, count = problem.program.segment, problem.program.num_segments
     forbidden, deep, failed = (np.zeros(count, dtype=bool) for _ in range(3))
@@ -57,9 +58,9 @@ def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> 
 
 
 def gaps(problem: ReferenceProblem, candidate: list[FloatArray]) -> FloatArray:
-    """float64 [R]: eps c_r sum(q log(q/b) - q + b) for the consistent `candidate` q, b the beliefs at the problem's epsilon."""
-    from blendfield.backends.reference import soft_max
-
+    """float64 [R]: eps c_r sum(q log(q/b) - q + b) for the consistent `candidate` q, b the beliefs at the problem's
+    epsilon.
+    """
     result = np.zeros(len(candidate))
     for r, q in enumerate(candidate):
         c = float(problem.counting_numbers[r])
@@ -77,7 +78,9 @@ def gaps(problem: ReferenceProblem, candidate: list[FloatArray]) -> FloatArray:
 
 
 def _round_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]]) -> FloatArray:
-    """Children are single variables: scale so that no marginal is too large, then add a product that fills what is missing."""
+    """Children are single variables: scale so that no marginal is too large, then add a product that fills what is
+    missing.
+    """
     for link, q in children:
         marginal = link.down(table)
         ratio = np.divide(q, marginal, out=np.ones_like(q), where=marginal > q)
@@ -90,7 +93,7 @@ def _round_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]
     filling = np.full(table.shape, delta / table.size)
     for (link, q), e in zip(children, missing, strict=True):
         filling = filling * link.up(e / e.sum() * q.size)
-    return table + filling
+    return np.asarray(table + filling)
 
 
 def _scale_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]]) -> tuple[FloatArray, bool]:
@@ -106,7 +109,9 @@ def _scale_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]
 
 
 def _project_and_mix(problem: ReferenceProblem, beliefs: list[FloatArray], chosen: list[int]) -> list[FloatArray]:
-    """Alternate projection and absolute value a few times, then give each segment as much of the uniform point as it needs."""
+    """Alternate projection and absolute value a few times, then give each segment as much of the uniform point as it
+    needs.
+    """
     terms = _projection_terms(problem, chosen)
     tables = _project(problem, terms, {r: beliefs[r] for r in chosen})
     for _ in range(PROJECTIONS - 1):
@@ -135,7 +140,9 @@ class _ProjectionTerm:
 
 
 def _projection_terms(problem: ReferenceProblem, chosen: list[int]) -> list[_ProjectionTerm]:
-    """For every non-empty subset S of a child region: the components of the regions with S, through edges whose child has S."""
+    """For every non-empty subset S of a child region: the components of the regions with S, through edges whose child
+    has S.
+    """
     among = set(chosen)
     links = [link for link in problem.links if link.child in among]
     links_of_subset: dict[tuple[int, ...], list[Link]] = {}
@@ -186,4 +193,4 @@ def _pure_marginal(table: FloatArray, region: tuple[int, ...], variables: tuple[
     marginal = marginal.transpose([remaining.index(v) for v in variables])
     for axis in range(marginal.ndim):
         marginal = marginal - marginal.mean(axis=axis, keepdims=True)
-    return marginal
+    return np.asarray(marginal)
