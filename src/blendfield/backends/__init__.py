@@ -20,7 +20,9 @@ def get(name: str = "auto") -> Backend:
 
         return ReferenceBackend()
     if name == "cpu":
-        from blendfield.backends.cpu import CpuBackend
-
+        try:
+            from blendfield.backends.cpu import CpuBackend
+        except ImportError as error:
+            raise OptionError("backend 'cpu' is not available: the compiled core cannot be imported") from error
         return CpuBackend()
     raise OptionError(f"backend {name!r} is unknown; expected 'auto', 'reference' or 'cpu'")

@@ -1,11 +1,12 @@
 """What a backend is: it compiles a `Program` with potentials into a `Problem` and runs the arithmetic.
 
-Nothing above this file knows which backend is at work, and no backend knows why it is asked. All flat arrays share two layouts:
+Nothing above this file knows which backend is at work, and no backend knows why it is asked. All flat arrays share
+two layouts:
 
-* *tables* (potentials, beliefs): float [graph.table_offsets[-1]], region after region in index order, each table in C order
-  in the axes of the region as written;
-* *messages*: float [sum over relinked edges of the child's table size], edge after edge in sorted (parent, child) order, each
-  table in C order in the axes of the child as written.
+* *tables* (potentials, beliefs): float [graph.table_offsets[-1]], region after region in index order, each table in C
+  order in the axes of the region as written;
+* *messages*: float [sum over relinked edges of the child's table size], edge after edge in sorted (parent, child)
+  order, each table in C order in the axes of the child as written.
 
 Throughout, with `theta` the potentials and `lambda` the messages over the relinked edges,
 
@@ -32,7 +33,8 @@ RealArray = npt.NDArray[np.float64] | npt.NDArray[np.float32]
 
 @dataclass(frozen=True)
 class Program:
-    """Everything that is compiled apart from the numbers: one region graph (often a disjoint union of many) with its schedule.
+    """Everything that is compiled apart from the numbers: one region graph (often a disjoint union of many) with its
+    schedule.
 
     R regions, E' relinked edges, S steps of the schedule.
     """
@@ -60,8 +62,9 @@ class Certificate:
     value: FloatArray
     """float64 [num_segments], F at the current messages"""
     gap: FloatArray
-    """float64 [num_segments], sum of the regions' gaps; every term is >= 0 where the counting number is >= 0, <= 0 where it is
-    negative; +inf where no consistent candidate could be made"""
+    """float64 [num_segments], sum of the regions' gaps; every term is >= 0 where the counting number is >= 0, <= 0
+    where it is negative; +inf where no consistent candidate could be made
+    """
     spread: FloatArray
     """float64 [num_segments], sum of the absolute gaps of the regions (equals `gap` for counting numbers >= 0)"""
     region_gaps: FloatArray | None
@@ -71,10 +74,13 @@ class Certificate:
 class Problem(Protocol):
     """Models compiled together. Messages start at zero. V variables, R regions, m slots of history."""
 
-    epsilon: float
-    """temperature (read only; see `set_epsilon`)"""
-    memory_bytes: int
-    """bytes held now, history included, the caller's arrays not"""
+    @property
+    def epsilon(self) -> float:
+        """Temperature; see `set_epsilon`."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held now, history included, the caller's arrays not."""
 
     def set_epsilon(self, value: float) -> None:
         """Change the temperature; messages stay."""
@@ -82,16 +88,18 @@ class Problem(Protocol):
     def sweep(self, count: int = 1) -> None:
         """`count` full sweeps: every class of the schedule once each time it is listed (norm-product, mathematics §3).
 
-        A region r with T = c_r + sum_p c_p sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda + sum mu, centred
-        to mean zero over the supported labels of r. share_p = c_p / T; when eps T = 0 it is 1 / (1 + |P(r)|), except that at
-        eps = 0, T != 0, some of the counting numbers in T negative, it stays c_p / T (the limit: equal shares are no minimum there).
+        A region r with T = c_r + sum_p c_p sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda +
+        sum mu, centred to mean zero over the supported labels of r. share_p = c_p / T; when eps T = 0 it is 1 / (1 +
+        |P(r)|), except that at eps = 0, T != 0, some of the counting numbers in T negative, it stays c_p / T (the
+        limit: equal shares are no minimum there).
         """
 
     def sweep_value(self) -> float:
         """One full sweep; returns F after it, summed over all segments."""
 
     def value(self, epsilon: float | None = None) -> FloatArray:
-        """float64 [num_segments]: F = sum_r eps c_r logsumexp(hat_r / (eps c_r)) at the current messages (mathematics §2).
+        """float64 [num_segments]: F = sum_r eps c_r logsumexp(hat_r / (eps c_r)) at the current messages (mathematics
+        §2).
 
         At eps c_r = 0 the maximum of hat_r; at eps = 0 and c_r < 0 its minimum (the limit).
         """
@@ -99,8 +107,9 @@ class Problem(Protocol):
     def beliefs(self, epsilon: float | None = None) -> RealArray:
         """float [tables layout], in the problem's dtype: softmax(hat_r / (eps c_r)), exactly 0 on unsupported labels.
 
-        At eps = 0 uniform on the maximisers (minimisers where c_r < 0), entries within 1e-9 (1 + |extremum|). At eps > 0 = c_r a region
-        with relinked parents takes the marginal of its first (lowest) one; without parents, uniform on its maximisers.
+        At eps = 0 uniform on the maximisers (minimisers where c_r < 0), entries within 1e-9 (1 + |extremum|). At eps
+        > 0 = c_r a region with relinked parents takes the marginal of its first (lowest) one; without parents,
+        uniform on its maximisers.
         """
 
     def messages(self) -> RealArray:
@@ -110,8 +119,8 @@ class Problem(Protocol):
         """Replace the messages, float [messages layout]; entries on unsupported labels are ignored."""
 
     def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
-        """Make the beliefs at temperature `smoothing` (default: epsilon; required, > 0, when epsilon = 0) consistent and return the
-        gap of that candidate q for the program at `epsilon` (mathematics §6), region by region
+        """Make the beliefs at temperature `smoothing` (default: epsilon; required, > 0, when epsilon = 0) consistent
+        and return the gap of that candidate q for the program at `epsilon` (mathematics §6), region by region
 
             eps c_r sum (q log(q/b) - q + b),     at eps c_r = 0:  extremum of hat_r - <q_r, hat_r>
         """
@@ -122,17 +131,18 @@ class Problem(Protocol):
     def decode(self) -> LabelArray:
         """int64 [V]: labels by rounding, one variable at a time, each given those already fixed.
 
-        Order of the variables: by decreasing class of the variable's single-variable region (root of a forest first), ties and
-        variables without class (-1, last) by index. A variable takes the label that is best for the sum, over all regions with the
-        variable, of the maximum of hat_r over its unfixed variables: fewest -inf terms first, then the largest sum of the
-        others, then the lowest label.
+        Order of the variables: by decreasing class of the variable's single-variable region (root of a forest first),
+        ties and variables without class (-1, last) by index. A variable takes the label that is best for the sum,
+        over all regions with the variable, of the maximum of hat_r over its unfixed variables: fewest -inf terms
+        first, then the largest sum of the others, then the lowest label.
         """
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
-        """int64 [V]: iterated conditional modes from `labels`, variables by index, until a pass changes nothing or `max_passes`.
+        """int64 [V]: iterated conditional modes from `labels`, variables by index, until a pass changes nothing or
+        `max_passes`.
 
-        Each move is by (number of -inf potentials, score): never worse. The current label stays when it is among the best,
-        else the lowest of the best is taken.
+        Each move is by (number of -inf potentials, score): never worse. The current label stays when it is among the
+        best, else the lowest of the best is taken.
         """
 
     def allocate_history(self, slots: int) -> None:
