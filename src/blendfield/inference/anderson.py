@@ -13,7 +13,7 @@ from numbers import Integral, Real
 
 import numpy as np
 
-from blendfield.backends import FloatArray, Problem
+from blendfield.backends.protocol import FloatArray, Problem
 from blendfield.errors import OptionError
 
 

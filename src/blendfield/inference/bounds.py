@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends import FloatArray, LabelArray, Problem, RealArray
+from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
 from blendfield.inference.labels import BeliefLabels
 from blendfield.inference.program import BoolArray, Kind, Models
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends import FloatArray, Problem, RealArray
+from blendfield.backends.protocol import FloatArray, Problem, RealArray
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.norm_product import Monitor, Sweeper
 from blendfield.inference.program import Kind

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.backends import RealArray
+from blendfield.backends.protocol import RealArray
 from blendfield.errors import PotentialError
 from blendfield.graph import RegionGraph
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from blendfield import backends
-from blendfield.backends import Backend, Problem, RealArray
+from blendfield.backends.protocol import Backend, Problem, RealArray
 from blendfield.errors import (
     BlendfieldError,
     BlendfieldWarning,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends import FloatArray, IntArray, LabelArray, RealArray
+from blendfield.backends.protocol import FloatArray, IntArray, LabelArray, RealArray
 from blendfield.inference.evidence import single_regions
 from blendfield.inference.program import Models
 

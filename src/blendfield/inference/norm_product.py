@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from blendfield.backends import FloatArray, Problem
+from blendfield.backends.protocol import FloatArray, Problem
 from blendfield.inference.anderson import History
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.options import Options, Progress

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from blendfield.backends import DataType
+from blendfield.backends.protocol import DataType
 from blendfield.errors import OptionError
 from blendfield.inference.anderson import Anderson
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.backends import DataType, RealArray
+from blendfield.backends.protocol import DataType, RealArray
 from blendfield.errors import PotentialError
 from blendfield.graph import RegionGraph
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.backends import FloatArray, IntArray, Program
+from blendfield.backends.protocol import FloatArray, IntArray, Program
 from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError
 from blendfield.graph import (
     RegionGraph,

@@ -10,7 +10,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.backends import FloatArray, LabelArray, Problem, RealArray
+from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
 from blendfield.graph import RegionGraph
 from blendfield.inference.program import Models
 
