@@ -1,4 +1,4 @@
-"""The kernel headers are CUDA as they are: nvcc takes every one of them, and the scalar text computes what it should."""
+"""The kernel headers are CUDA as they are: nvcc takes every one, and the scalar text computes what it should."""
 
 from __future__ import annotations
 
