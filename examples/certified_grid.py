@@ -8,10 +8,10 @@ import blendfield as bf
 def main() -> None:
     rng = np.random.default_rng(0)
     graph = bf.grid_graph((20, 30), 4)
-    pairs = np.flatnonzero(graph.table_sizes == 4 * 4)
-    singles = np.flatnonzero(graph.table_sizes == 4)
+    pairs = np.arange(graph.num_given)
+    singles = np.arange(graph.num_given, graph.num_regions)  # in the order of the pixels
     potentials = [
-        (pairs, np.broadcast_to(0.8 * np.eye(4), (len(pairs), 4, 4))),  # neighbours like the same label
+        (pairs, np.broadcast_to(2.0 * np.eye(4), (len(pairs), 4, 4))),  # neighbours like the same label
         (singles, rng.standard_normal((len(singles), 4))),  # each pixel likes some labels more than others
     ]
 

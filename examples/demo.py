@@ -85,9 +85,8 @@ def draw(path: Path, image: np.ndarray, truth: np.ndarray, result, marginals: np
     for name, (pixels, title) in pictures.items():
         panels[name].imshow(pixels, interpolation="nearest")
         panels[name].set_title(title)
-    shown = panels["unsure"].imshow(entropy, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
-    panels["unsure"].set_title("how unsure (entropy of the beliefs)")
-    figure.colorbar(shown, ax=panels["unsure"], shrink=0.8)
+    panels["unsure"].imshow(entropy, cmap="magma", vmin=0, vmax=1, interpolation="nearest")
+    panels["unsure"].set_title("how unsure (bright: entropy of the beliefs)")
     for name in [*pictures, "unsure"]:
         panels[name].set_axis_off()
 
@@ -123,8 +122,8 @@ def main() -> None:
 
     start = time.perf_counter()
     graph = bf.grid_graph(truth.shape, len(COLOURS))
-    singles = np.flatnonzero(graph.table_sizes == len(COLOURS))  # in the order of the pixels
-    pairs = np.flatnonzero(graph.table_sizes == len(COLOURS) ** 2)
+    pairs = np.arange(graph.num_given)
+    singles = np.arange(graph.num_given, graph.num_regions)  # in the order of the pixels
     likelihood = -np.sum((image[..., None, :] - COLOURS) ** 2, axis=-1) / (2 * NOISE**2)
     potentials = [
         (singles, likelihood.reshape(len(singles), len(COLOURS))),
