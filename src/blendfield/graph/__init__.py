@@ -1,1 +1,20 @@
+"""Variables, regions, edges, counting numbers and schedules."""
 
+from blendfield.graph.counting_numbers import counting_numbers
+from blendfield.graph.ragged import Ragged
+from blendfield.graph.region_graph import RegionGraph
+from blendfield.graph.relinking import relink
+from blendfield.graph.schedule import colour_classes, components, forest_classes
+from blendfield.graph.union import DisjointUnion, disjoint_union
+
+__all__ = [
+    "DisjointUnion",
+    "Ragged",
+    "RegionGraph",
+    "colour_classes",
+    "components",
+    "counting_numbers",
+    "disjoint_union",
+    "forest_classes",
+    "relink",
+]

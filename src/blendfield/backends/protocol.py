@@ -1,0 +1,192 @@
+"""What a backend is: it compiles a `Program` with potentials into a `Problem` and runs the arithmetic.
+
+Nothing above this file knows which backend is at work, and no backend knows why it is asked. All flat arrays share
+two layouts:
+
+* *tables* (potentials, beliefs): float [graph.table_offsets[-1]], region after region in index order, each table in C
+  order in the axes of the region as written;
+* *messages*: float [sum over relinked edges of the child's table size], edge after edge in sorted (parent, child)
+  order, each table in C order in the axes of the child as written.
+
+Throughout, with `theta` the potentials and `lambda` the messages over the relinked edges,
+
+    hat_r = theta_r + sum_{c in C(r)} lambda_{c->r} - sum_{p in P(r)} lambda_{r->p}                  (mathematics §1)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    from blendfield.graph import RegionGraph
+
+DataType = Literal["float64", "float32"]
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int32]
+LabelArray = npt.NDArray[np.int64]
+RealArray = npt.NDArray[np.float64] | npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Program:
+    """Everything that is compiled apart from the numbers: one region graph (often a disjoint union of many) with its
+    schedule.
+
+    R regions, E' relinked edges, S steps of the schedule.
+    """
+
+    graph: RegionGraph
+    counting_numbers: FloatArray
+    """float64 [R], by region of the user's graph (before relinking)"""
+    edge_parents: IntArray
+    """int32 [E'], parents of the relinked edges, sorted by (parent, child)"""
+    edge_children: IntArray
+    """int32 [E'], children of the relinked edges"""
+    region_class: IntArray
+    """int32 [R], class in which a region sends its messages; -1: it sends none (it has no parents)"""
+    schedule: IntArray
+    """int32 [S], classes in the order in which one full sweep runs them; a class may come up several times"""
+    segment: IntArray
+    """int32 [R], connected component of each region; sums are kept per segment"""
+    num_segments: int
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """A bound on how far `value` is above the optimum: `value - gap <= optimum <= value` for counting numbers >= 0."""
+
+    value: FloatArray
+    """float64 [num_segments], F at the current messages"""
+    gap: FloatArray
+    """float64 [num_segments], sum of the regions' gaps; every term is >= 0 where the counting number is >= 0, <= 0
+    where it is negative; +inf where no consistent candidate could be made
+    """
+    spread: FloatArray
+    """float64 [num_segments], sum of the absolute gaps of the regions (equals `gap` for counting numbers >= 0)"""
+    region_gaps: FloatArray | None
+    """float64 [R], where the gap sits; only on request"""
+
+
+class Problem(Protocol):
+    """Models compiled together. Messages start at zero. V variables, R regions, m slots of history."""
+
+    @property
+    def epsilon(self) -> float:
+        """Temperature; see `set_epsilon`."""
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes held now, history included, the caller's arrays not."""
+
+    def set_epsilon(self, value: float) -> None:
+        """Change the temperature; messages stay."""
+
+    def sweep(self, count: int = 1) -> None:
+        """`count` full sweeps: every class of the schedule once each time it is listed (norm-product, mathematics §3).
+
+        A region r sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda + sum mu, centred to mean zero
+        over the supported labels of r. With T = c_r + sum_p c_p, share_p = c_p / T; but 1 / (1 + |P(r)|) for T = 0 (up to
+        rounding), and at eps = 0 where c_r and all c_p are positive. (At eps = 0 with zero or negative counting numbers
+        c_p / T is the limit eps -> 0, and what makes a pass over a tree with the Moebius numbers exact.)
+        """
+
+    def sweep_value(self) -> float:
+        """One full sweep; returns F after it, summed over all segments."""
+
+    def value(self, epsilon: float | None = None) -> FloatArray:
+        """float64 [num_segments]: F = sum_r eps c_r logsumexp(hat_r / (eps c_r)) at the current messages (mathematics
+        §2).
+
+        At eps c_r = 0 the maximum of hat_r; at eps = 0 and c_r < 0 its minimum (the limit).
+        """
+
+    def beliefs(self, epsilon: float | None = None) -> RealArray:
+        """float [tables layout], in the problem's dtype: softmax(hat_r / (eps c_r)), exactly 0 on unsupported labels.
+
+        At eps = 0 uniform on the maximisers (minimisers where c_r < 0), entries within 1e-9 (1 + |extremum|). At eps
+        > 0 = c_r a region with relinked parents takes the marginal of its first (lowest) one; without parents,
+        uniform on its maximisers.
+        """
+
+    def messages(self) -> RealArray:
+        """float [messages layout], in the problem's dtype; 0 on unsupported labels."""
+
+    def set_messages(self, flat: RealArray) -> None:
+        """Replace the messages, float [messages layout]; entries on unsupported labels are ignored."""
+
+    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+        """Make the beliefs at temperature `smoothing` (default: epsilon; required, > 0, when epsilon = 0) consistent
+        and return the gap of that candidate q for the program at `epsilon` (mathematics §6), region by region
+
+            eps c_r sum (q log(q/b) - q + b),     at eps c_r = 0:  extremum of hat_r - <q_r, hat_r>
+        """
+
+    def score(self, labels: LabelArray) -> FloatArray:
+        """float64 [num_segments]: sum of the potentials of `labels`, int64 [V]; -inf if forbidden."""
+
+    def decode(self) -> LabelArray:
+        """int64 [V]: labels by rounding, one variable at a time, each given those already fixed.
+
+        Order of the variables: by decreasing class of the variable's single-variable region (root of a forest first),
+        ties and variables without class (-1, last) by index. A variable takes the label that is best for the sum,
+        over all regions with the variable, of the maximum of hat_r over its unfixed variables: fewest -inf terms
+        first, then the largest sum of the others, then the lowest label.
+        """
+
+    def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
+        """int64 [V]: iterated conditional modes from `labels`, variables by index, until a pass changes nothing or
+        `max_passes`.
+
+        Each move is by (number of -inf potentials, score): never worse. The current label stays when it is among the
+        best, else the lowest of the best is taken.
+        """
+
+    def allocate_history(self, slots: int) -> None:
+        """Make room for `slots` = m pairs (f, g) of message vectors, all empty."""
+
+    def clear_history(self) -> None:
+        """Empty all slots; the room stays."""
+
+    def save_point(self) -> None:
+        """Remember the current messages as the point from which the next `push` measures."""
+
+    def push(self, slot: int) -> FloatArray:
+        """f[slot] = messages - saved point, g[slot] = messages.
+
+        Returns float64 [m]: the inner products of f[slot] with f of every slot, 0 where a slot is empty.
+        """
+
+    def mix(self, weights: FloatArray) -> None:
+        """messages = sum_j weights[j] g[j]; weights float64 [m], ignored where a slot is empty."""
+
+    def restore(self, slot: int) -> None:
+        """messages = g[slot]."""
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """Compiles programs."""
+
+    name: str
+
+    def compile(
+        self,
+        program: Program,
+        tables: RealArray,
+        *,
+        epsilon: float,
+        dtype: DataType = "float64",
+        threads: int | None = None,
+    ) -> Problem:
+        """Compile `program` with potentials `tables`, float [tables layout], finite or -inf.
+
+        Where -inf occurs the support is found by generalised arc consistency over the relinked edges (mathematics §3);
+        SupportError names a region left without labels.
+        """
+
+    def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
+        """About how many bytes `compile` will hold, the caller's arrays not included."""

@@ -1,0 +1,291 @@
+"""The reference backend: NumPy, one region at a time, written to be obviously right rather than fast.
+
+Every other backend must agree with this one (`blendfield.testing.conformance`). All arithmetic is float64; with dtype
+float32 only what is stored (potentials, messages, beliefs) is rounded. Tables of unsupported labels hold 0 in
+potentials and messages and -inf in `hat`, so that forbidden labels never take part in a sum or difference.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blendfield.backends.protocol import (
+    Certificate,
+    DataType,
+    FloatArray,
+    LabelArray,
+    Problem,
+    Program,
+    RealArray,
+)
+from blendfield.backends.reference_certificate import consistent_beliefs, gaps
+from blendfield.backends.reference_tables import BoolArray, Link, arc_consistent_support, soft_max
+from blendfield.errors import OptionError
+
+
+class ReferenceProblem:
+    """See `protocol.Problem`. Lists are by region or by link; their tables have the shape of the region or of the child."""
+
+    def __init__(self, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
+        graph = program.graph
+        self.program = program
+        self.epsilon = float(epsilon)
+        self.dtype = np.dtype(dtype)
+        self.counting_numbers = program.counting_numbers
+        self.regions = [tuple(int(variable) for variable in region) for region in graph.regions]
+        self.shapes = [tuple(int(size) for size in graph.shape(r)) for r in range(graph.num_regions)]
+        edges = zip(program.edge_parents.tolist(), program.edge_children.tolist(), strict=True)
+        self.links = [Link(e, p, c, self.regions, self.shapes[p]) for e, (p, c) in enumerate(edges)]
+        self.links_up: list[list[Link]] = [[] for _ in self.regions]  # to the parents of a region
+        self.links_down: list[list[Link]] = [[] for _ in self.regions]  # to the children of a region
+        for link in self.links:
+            self.links_up[link.child].append(link)
+            self.links_down[link.parent].append(link)
+        self.regions_of_variable: list[list[int]] = [[] for _ in range(graph.num_variables)]
+        for r, region in enumerate(self.regions):
+            for variable in region:
+                self.regions_of_variable[variable].append(r)
+
+        self.potentials = self._split(self._rounded(tables), range(len(self.regions)))
+        self.support = arc_consistent_support(self.potentials, self.links)
+        self.theta = [np.where(s, t, 0.0) for s, t in zip(self.support, self.potentials, strict=True)]
+        self.lambdas = [np.zeros(self.shapes[link.child]) for link in self.links]
+        self._saved = self._flat_messages()
+        self.allocate_history(0)
+
+    # Potentials and messages: flat outside, one table per region or link inside.
+
+    def _rounded(self, values: RealArray) -> FloatArray:
+        return np.asarray(values, dtype=self.dtype).astype(np.float64)
+
+    def _split(self, flat: FloatArray, regions: range | list[int]) -> list[FloatArray]:
+        shapes = [self.shapes[r] for r in regions]
+        ends = np.cumsum([int(np.prod(shape)) for shape in shapes], dtype=np.int64)
+        return (
+            [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
+            if shapes
+            else []
+        )
+
+    def _flat_messages(self) -> FloatArray:
+        return np.concatenate([np.zeros(0), *(table.ravel() for table in self.lambdas)])
+
+    def messages(self) -> RealArray:
+        return self._flat_messages().astype(self.dtype)
+
+    def set_messages(self, flat: RealArray) -> None:
+        tables = self._split(self._rounded(flat), [link.child for link in self.links])
+        self.lambdas = [np.where(self.support[k.child], t, 0.0) for k, t in zip(self.links, tables, strict=True)]
+
+    def set_epsilon(self, value: float) -> None:
+        self.epsilon = float(value)
+
+    def hat(self, r: int) -> FloatArray:
+        """hat_r = theta_r + sum of the children's messages - sum of its own, -inf off the support."""
+        table = self.theta[r]
+        for link in self.links_down[r]:
+            table = table + link.up(self.lambdas[link.index])
+        for link in self.links_up[r]:
+            table = table - self.lambdas[link.index]
+        return np.where(self.support[r], table, -np.inf)
+
+    # Inference (mathematics §3).
+
+    def sweep(self, count: int = 1) -> None:
+        for _ in range(count):
+            for step in self.program.schedule:
+                updates = [self._update(int(r)) for r in np.flatnonzero(self.program.region_class == step)]
+                for new_messages in updates:
+                    for index, table in new_messages.items():
+                        self.lambdas[index] = table
+
+    def _update(self, r: int) -> dict[int, FloatArray]:
+        """Norm-product: the exact minimum of F over all messages that leave r, {index of link: message}."""
+        support, links = self.support[r], self.links_up[r]
+        belief = self.theta[r]
+        for link in self.links_down[r]:
+            belief = belief + link.up(self.lambdas[link.index])
+        incoming = {}
+        for link in links:
+            c_parent = self.counting_numbers[link.parent]
+            others = self.hat(link.parent) - link.up(self.lambdas[link.index])
+            mu = link.down(others, lambda table, axis, c=c_parent: soft_max(table, self.epsilon, c, axis))
+            incoming[link.index] = np.where(support, mu, 0.0)
+            belief = belief + incoming[link.index]
+        shares = self._shares(r)
+        messages = {}
+        for link, share in zip(links, shares, strict=True):
+            message = share * belief - incoming[link.index]
+            messages[link.index] = self._rounded(np.where(support, message - message[support].mean(), 0.0))
+        return messages
+
+    def _shares(self, r: int) -> list[float]:
+        """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p), or equal parts.
+
+        Equal parts, the rest staying with r, are for eps (c_r + sum c_p) = 0, where every split is an exact block minimiser
+        (leaving r out would lose its potential). At eps = 0 that takes positive counting numbers: with others only the limit
+        eps -> 0 is right, which makes trees with the Moebius numbers exact.
+        """
+        parents = [float(self.counting_numbers[link.parent]) for link in self.links_up[r]]
+        own = float(self.counting_numbers[r])
+        total = own + sum(parents)
+        vanishes = abs(total) <= 1e-12 * (abs(own) + sum(abs(c) for c in parents))
+        if vanishes or (self.epsilon == 0.0 and min(own, *parents) > 0.0):
+            return [1.0 / (1 + len(parents))] * len(parents)
+        return [c / total for c in parents]
+
+    def _per_segment(self, by_region: FloatArray) -> FloatArray:
+        sums = np.bincount(self.program.segment, weights=by_region, minlength=self.program.num_segments)
+        return sums.astype(np.float64)
+
+    def _region_values(self, epsilon: float) -> FloatArray:
+        """float64 [R]: eps c_r logsumexp(hat_r / (eps c_r))."""
+        return np.array([soft_max(self.hat(r), epsilon, c) for r, c in enumerate(self.counting_numbers)])
+
+    def value(self, epsilon: float | None = None) -> FloatArray:
+        return self._per_segment(self._region_values(self.epsilon if epsilon is None else epsilon))
+
+    def sweep_value(self) -> float:
+        self.sweep()
+        return float(self.value().sum())
+
+    def own_belief(self, r: int, epsilon: float) -> FloatArray:
+        """softmax(hat_r / (eps c_r)); at eps c_r = 0 uniform on the maximisers (minimisers for c_r < 0)."""
+        c = float(self.counting_numbers[r])
+        hat = self.hat(r)
+        best = soft_max(hat, epsilon, c)
+        if epsilon * c == 0.0:
+            chosen = self.support[r] & (np.abs(hat - best) <= 1e-9 * (1.0 + np.abs(best)))
+            return np.asarray(chosen / chosen.sum())
+        belief = np.exp(np.where(self.support[r], (hat - best) / (epsilon * c), -np.inf))
+        return np.asarray(belief / belief.sum())
+
+    def belief_tables(self, epsilon: float) -> list[FloatArray]:
+        """Beliefs by region; a region with c_r = 0 < eps has no softmax of its own and takes the marginal of a
+        parent.
+        """
+        beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
+        if epsilon > 0.0:
+            for r, links in enumerate(self.links_up):
+                if links and self.counting_numbers[r] == 0.0:  # relinking: a parent is never such a region
+                    beliefs[r] = links[0].down(beliefs[links[0].parent])
+        return beliefs
+
+    def beliefs(self, epsilon: float | None = None) -> RealArray:
+        tables = self.belief_tables(self.epsilon if epsilon is None else epsilon)
+        return np.concatenate([table.ravel() for table in tables]).astype(self.dtype)
+
+    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+        smoothing = self.epsilon if smoothing is None else smoothing
+        if not smoothing > 0.0:
+            raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
+        candidate, failed = consistent_beliefs(self, self.belief_tables(smoothing))
+        gap = gaps(self, candidate)
+        gap[failed[self.program.segment]] = np.inf
+        spread = self._per_segment(np.abs(gap))
+        return Certificate(self.value(), self._per_segment(gap), spread, gap if region_gaps else None)
+
+    # Labels.
+
+    def score(self, labels: LabelArray) -> FloatArray:
+        terms = [
+            table[tuple(labels[list(region)])] for table, region in zip(self.potentials, self.regions, strict=True)
+        ]
+        return self._per_segment(np.array(terms))
+
+    def decode(self) -> LabelArray:
+        singles = {region[0]: r for r, region in enumerate(self.regions) if len(region) == 1}
+        classes = [int(self.program.region_class[singles[v]]) for v in range(len(self.regions_of_variable))]
+        tables = [self.hat(r) for r in range(len(self.regions))]
+        labels = np.zeros(len(classes), dtype=np.int64)
+        for variable in sorted(range(len(classes)), key=lambda v: (-classes[v], v)):
+            terms = []
+            for r in self.regions_of_variable[variable]:
+                axis = self.regions[r].index(variable)
+                terms.append(np.moveaxis(tables[r], axis, 0).reshape(tables[r].shape[axis], -1).max(axis=1))
+            labels[variable] = np.flatnonzero(_best(terms))[0]
+            for r in self.regions_of_variable[variable]:  # from here on only the chosen label
+                tables[r] = np.take(tables[r], [labels[variable]], axis=self.regions[r].index(variable))
+        return labels
+
+    def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
+        labels = np.array(labels, dtype=np.int64)
+        for _ in range(max_passes):
+            before = labels.copy()
+            for variable, regions in enumerate(self.regions_of_variable):
+                terms = []
+                for r in regions:
+                    place = tuple(slice(None) if v == variable else int(labels[v]) for v in self.regions[r])
+                    terms.append(self.potentials[r][place])
+                best = _best(terms)
+                if not best[labels[variable]]:
+                    labels[variable] = np.flatnonzero(best)[0]
+            if np.array_equal(before, labels):
+                break
+        return labels
+
+    # History of the mixing.
+
+    def allocate_history(self, slots: int) -> None:
+        self._history: list[tuple[FloatArray, FloatArray] | None] = [None] * slots
+
+    def clear_history(self) -> None:
+        self._history = [None] * len(self._history)
+
+    def save_point(self) -> None:
+        self._saved = self._flat_messages()
+
+    def push(self, slot: int) -> FloatArray:
+        now = self._flat_messages()
+        difference = self._rounded(now - self._saved)
+        self._history[slot] = (difference, now)
+        return np.array([0.0 if pair is None else float(difference @ pair[0]) for pair in self._history])
+
+    def mix(self, weights: FloatArray) -> None:
+        pairs = [(weight, pair[1]) for weight, pair in zip(weights, self._history, strict=True) if pair is not None]
+        self.set_messages(sum((weight * messages for weight, messages in pairs), np.zeros_like(self._saved)))
+
+    def restore(self, slot: int) -> None:
+        pair = self._history[slot]
+        if pair is None:
+            raise OptionError(f"slot {slot} of the history is empty; push before restore")
+        self.set_messages(pair[1])
+
+    @property
+    def memory_bytes(self) -> int:
+        entries = sum(table.size for table in self.theta) * 17  # potentials, theta, support
+        messages = self._saved.size * 8 * (2 + 2 * sum(pair is not None for pair in self._history))
+        return entries + messages
+
+
+def _best(terms: list[FloatArray]) -> BoolArray:
+    """bool [labels]: labels with the fewest -inf among the terms and, among those, the largest sum of the finite
+    ones.
+    """
+    stacked = np.array(terms)
+    forbidden = np.isneginf(stacked).sum(axis=0)
+    total = np.where(np.isneginf(stacked), 0.0, stacked).sum(axis=0)
+    total[forbidden > forbidden.min()] = -np.inf
+    return np.asarray(total == total.max())
+
+
+class ReferenceBackend:
+    """See `protocol.Backend`."""
+
+    name = "reference"
+
+    def compile(
+        self,
+        program: Program,
+        tables: RealArray,
+        *,
+        epsilon: float,
+        dtype: DataType = "float64",
+        threads: int | None = None,
+    ) -> Problem:
+        del threads  # always one
+        return ReferenceProblem(program, tables, epsilon, dtype)
+
+    def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
+        sizes = np.asarray(program.graph.table_sizes)
+        return int(sizes.sum()) * 17 + int(sizes[program.edge_children].sum()) * 16 + 2000 * len(sizes)
