@@ -88,10 +88,10 @@ class Problem(Protocol):
     def sweep(self, count: int = 1) -> None:
         """`count` full sweeps: every class of the schedule once each time it is listed (norm-product, mathematics §3).
 
-        A region r with T = c_r + sum_p c_p sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda +
-        sum mu, centred to mean zero over the supported labels of r. share_p = c_p / T; when eps T = 0 it is 1 / (1 +
-        |P(r)|), except that at eps = 0, T != 0, some of the counting numbers in T negative, it stays c_p / T (the
-        limit: equal shares are no minimum there).
+        A region r sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda + sum mu, centred to mean zero
+        over the supported labels of r. With T = c_r + sum_p c_p, share_p = c_p / T; but 1 / (1 + |P(r)|) for T = 0 (up to
+        rounding), and at eps = 0 where c_r and all c_p are positive. (At eps = 0 with zero or negative counting numbers
+        c_p / T is the limit eps -> 0, and what makes a pass over a tree with the Moebius numbers exact.)
         """
 
     def sweep_value(self) -> float:

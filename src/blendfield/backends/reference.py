@@ -24,7 +24,7 @@ from blendfield.errors import OptionError
 
 
 class ReferenceProblem:
-    """See `protocol.Problem`. Lists are by region or by link, each entry a table in the region's or the child's shape."""
+    """See `protocol.Problem`. Lists are by region or by link; their tables have the shape of the region or of the child."""
 
     def __init__(self, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
         graph = program.graph
@@ -120,17 +120,17 @@ class ReferenceProblem:
         return messages
 
     def _shares(self, r: int) -> list[float]:
-        """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p).
+        """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p), or equal parts.
 
-        Where eps (c_r + sum c_p) = 0 and no counting number is negative, every split is an exact block minimiser; equal
-        parts keep the potential of r moving. At eps = 0 with negative counting numbers only the limit eps -> 0 is
-        right.
+        Equal parts, the rest staying with r, are for eps (c_r + sum c_p) = 0, where every split is an exact block minimiser
+        (leaving r out would lose its potential). At eps = 0 that takes positive counting numbers: with others only the limit
+        eps -> 0 is right, which makes trees with the Moebius numbers exact.
         """
         parents = [float(self.counting_numbers[link.parent]) for link in self.links_up[r]]
         own = float(self.counting_numbers[r])
         total = own + sum(parents)
         vanishes = abs(total) <= 1e-12 * (abs(own) + sum(abs(c) for c in parents))
-        if vanishes or (self.epsilon == 0.0 and min(own, *parents) >= 0.0):
+        if vanishes or (self.epsilon == 0.0 and min(own, *parents) > 0.0):
             return [1.0 / (1 + len(parents))] * len(parents)
         return [c / total for c in parents]
 
