@@ -13,7 +13,6 @@ import numpy.typing as npt
 from blendfield.backends.protocol import Problem, RealArray
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.norm_product import Monitor, Sweeper
-from blendfield.inference.program import Kind
 
 FACTOR = 0.2
 """from one temperature to the next"""
@@ -38,15 +37,15 @@ class Continuation:
         self.temperature = hottest
         self.coldest = COLDEST[monitor.options.dtype] * hottest
         self.round = monitor.options.certificate_every or ROUND
-        self.exact = bounds.kind == Kind.EXACT
+        self.one_sweep = bounds.models.one_sweep
 
     def solve(self, warm: bool) -> str:
         """Returns the reason to stop. `warm`: the messages are worth something, so start colder."""
-        if self.exact.any():
+        if self.one_sweep.any():
             if (reason := self.monitor.exhausted()) is not None:
                 return reason
             self._solve_forests()
-            if self.exact.all():
+            if self.one_sweep.all():
                 return self.monitor.report() or "stalled"
         self.monitor.watch_progress = False
         if warm:
@@ -61,12 +60,12 @@ class Continuation:
             self.monitor.watch_progress = self.temperature == self.coldest
 
     def _solve_forests(self) -> None:
-        """Forests need no falling temperature: one upward and downward pass at 0."""
+        """Forests and lone regions need no falling temperature: one upward and downward pass at 0."""
         self.problem.set_epsilon(0.0)
         self.problem.sweep()
         self.monitor.iteration += 1
         self.bounds.exact_done = True
-        self.bounds.certify(self.temperature, self.exact)
+        self.bounds.certify(self.temperature, self.one_sweep)
         self.bounds.find_labels()
 
     def _solve_at_temperature(self) -> str | None:
@@ -80,11 +79,11 @@ class Continuation:
                 self.sweeper.advance()
                 self.sweeper.sweep()
                 self.monitor.iteration += 1
-            gap_here = self.problem.certificate().spread[~self.exact]
+            gap_here = self.problem.certificate().spread[~self.one_sweep]
             self.certify()
             if (reason := self.monitor.report()) is not None:
                 return reason
-            gap_at_zero = self.bounds.spread[~self.exact]
+            gap_at_zero = self.bounds.spread[~self.one_sweep]
             known = np.isfinite(gap_here) & np.isfinite(gap_at_zero)
             if gap_here[known].sum() <= SHARE * gap_at_zero[known].sum():
                 break
@@ -93,7 +92,7 @@ class Continuation:
     def certify(self) -> None:
         """Bounds and labels at temperature 0, candidates from beliefs at the present temperature."""
         self.problem.set_epsilon(0.0)
-        self.bounds.certify(self.temperature, ~self.exact)
+        self.bounds.certify(self.temperature, ~self.one_sweep)
         self.bounds.find_labels()
 
 

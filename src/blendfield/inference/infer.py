@@ -167,8 +167,8 @@ def infer(
 
 def _annealing(models: Models, options: Options, hottest: float) -> list[float]:
     """Temperatures to start with; none for plain sweeps and where F does not measure progress."""
-    convex = (models.segment_kind == Kind.CONVEX).any() and (models.segment_kind <= Kind.EXACT).all()
-    if options.epsilon == 0 or options.acceleration is None or not convex:
+    monotone = (models.segment_kind <= Kind.EXACT).all()
+    if options.epsilon == 0 or options.acceleration is None or not monotone or models.one_sweep.all():
         return []
     return annealing_temperatures(options.epsilon, hottest)
 
@@ -328,7 +328,7 @@ def _compile(engine: Backend, models: Models, tables: RealArray, options: Option
 
 
 def _sweeper(problem: Problem, monitor: Monitor, options: Options, slots: int) -> Sweeper:
-    if options.acceleration is None or slots == 0 or monitor.only_exact:
+    if options.acceleration is None or slots == 0 or monitor.one_sweep:
         return PlainSweeper(problem)
     ridge = options.acceleration.regularisation
     if monitor.monotone:

@@ -219,7 +219,7 @@ class Monitor:
         self.certificates = 0
         self.next_certificate = 1 if options.certificate_every is None else options.certificate_every
         kinds = set(bounds.kind.tolist())
-        self.only_exact = kinds <= {Kind.EXACT}
+        self.one_sweep = bool(bounds.models.one_sweep.all())
         self.monotone = kinds <= {Kind.EXACT, Kind.CONVEX}
         # The history: one entry per certificate, bounds by model.
         self.iterations: list[int] = []
@@ -245,7 +245,7 @@ class Monitor:
 
     def certificate_due(self) -> bool:
         """After 1, 2, 4, 8 sweeps, then after a quarter more each time, and after the last: never by the clock."""
-        if self.only_exact or self.iteration == self.options.max_iterations:
+        if self.one_sweep or self.iteration == self.options.max_iterations:
             return True
         if self.iteration < self.next_certificate:
             return False
@@ -294,7 +294,7 @@ class Monitor:
 
     def _stalled(self) -> bool:
         """Neither F nor the gap got any better during half as many sweeps again (and ten)."""
-        if self.only_exact:
+        if self.one_sweep:
             return self.iteration > 0
         if not (self.monotone and self.watch_progress):
             return False

@@ -56,6 +56,8 @@ class Models:
     """int8 [S], a `Kind`"""
     segment_model: LongArray
     """int64 [S]"""
+    one_sweep: BoolArray
+    """bool [S]: one sweep is all there is to do, on exact forests and lone regions"""
 
     def per_model(self, per_segment: FloatArray) -> FloatArray:
         """float64 [N]: sums over the segments of each model."""
@@ -74,13 +76,19 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
     graph = union.graph
     parents, children = relink(graph, numbers)
     segment, num_segments = components(graph, parents, children)
-    exact, classes, schedule = _schedule(graph, numbers, parents, children, segment, num_segments)
+    exact = _exact_segments(numbers, parents, children, segment, num_segments)
+    negative = np.zeros(num_segments, dtype=bool)
+    negative[segment[numbers < 0]] = True
+    if (negative & ~exact).any():
+        keep = _not_implied(graph, parents, children, (negative & ~exact)[segment[children]])
+        now_exact = _exact_segments(numbers, parents[keep], children[keep], segment, num_segments)
+        keep |= ~now_exact[segment[children]]
+        parents, children, exact = parents[keep], children[keep], exact | now_exact
+    classes, schedule = _schedule(graph, exact, parents, children, segment)
 
     starts = np.asarray(union.region_starts, dtype=np.int64)
     _, first_region = np.unique(segment, return_index=True)
     segment_model = np.searchsorted(starts, first_region, side="right") - 1
-    negative = np.zeros(num_segments, dtype=bool)
-    negative[segment[numbers < 0]] = True
     reweighted = np.array([isinstance(spec, str) and spec == "trw" for spec in specs], dtype=bool)[segment_model]
     kind = np.select(
         [exact, ~negative, reweighted], [Kind.EXACT, Kind.CONVEX, Kind.CONCAVE_ENTROPY], Kind.UNKNOWN
@@ -111,6 +119,7 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
         variable_starts=np.asarray(union.variable_starts, dtype=np.int64),
         segment_kind=kind,
         segment_model=segment_model,
+        one_sweep=exact | (np.bincount(segment[children], minlength=num_segments) == 0),
     )
 
 
@@ -148,42 +157,83 @@ def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) ->
     return numbers
 
 
-def _schedule(
-    graph: RegionGraph,
-    numbers: FloatArray,
-    parents: IntArray,
-    children: IntArray,
-    segment: IntArray,
-    num_segments: int,
-) -> tuple[BoolArray, IntArray, IntArray]:
-    """(exact [S], region_class [R], schedule): two passes for the forests that are exact, colour classes for the rest.
+def _exact_segments(
+    numbers: FloatArray, parents: IntArray, children: IntArray, segment: IntArray, num_segments: int
+) -> BoolArray:
+    """bool [S]: trees on which an upward and a downward pass are exact.
 
-    A segment is a tree when it has one edge less than regions. Its upward and downward pass are exact when
+    A segment is a tree when it has one edge less than regions. The update is ordinary belief propagation when
 
-        c_p = c_r + sum_{p' in P(r)} c_p'     on every edge (p, r)
+        c_p = c_r + sum_{p' in P(r)} c_p'     on every edge (p, r),
 
-    (the update is then ordinary belief propagation), as with the Moebius numbers "bethe".
+    as with the Moebius numbers "bethe".
     """
     regions_in = np.bincount(segment, minlength=num_segments)
     edges_in = np.bincount(segment[children], minlength=num_segments)
-    total = numbers + np.bincount(children, weights=numbers[parents], minlength=graph.num_regions)
+    total = numbers + np.bincount(children, weights=numbers[parents], minlength=len(numbers))
     propagates = np.abs(numbers[parents] - total[children]) <= 1e-12 * np.abs(numbers[parents])
     broken = np.bincount(segment[children], weights=~propagates, minlength=num_segments) > 0
-    exact = (edges_in == regions_in - 1) & (edges_in > 0) & ~broken
+    return np.asarray((edges_in == regions_in - 1) & (edges_in > 0) & ~broken)
 
+
+def _not_implied(graph: RegionGraph, parents: IntArray, children: IntArray, wanted: BoolArray) -> BoolArray:
+    """bool [E']: False for edges whose constraint follows from others; looks at the edges `wanted`, bool [E'], only.
+
+    When p and p' both have a child s that contains r, they agree on r because they agree on s: of the edges (p, r) and (p', r)
+    one is enough. Relinked junction trees become trees that way.
+    """
+    from scipy.sparse import coo_array  # slow to import, seldom needed
+    from scipy.sparse.csgraph import connected_components
+
+    edges = np.flatnonzero(wanted)
+    # All pairs (e, f) of edges with the same parent; edges are sorted by parent.
+    first = np.searchsorted(parents[edges], parents[edges], side="left")
+    count = np.searchsorted(parents[edges], parents[edges], side="right") - first
+    e = np.repeat(np.arange(len(edges)), count)
+    f = np.arange(len(e)) - np.repeat(np.cumsum(count) - count - first, count)
+    r, s = children[edges[e]], children[edges[f]]
+    contained = _contained(graph, r, s)
+    e, pair = e[contained], r[contained].astype(np.int64) * graph.num_regions + s[contained]
+    # Edges (p, r) that share a pair (r, s) hang together; the first of each component stays.
+    names, pair = np.unique(pair, return_inverse=True)
+    size = len(edges) + len(names)
+    links = coo_array((np.ones(len(e), dtype=bool), (e, len(edges) + pair)), shape=(size, size))
+    component = connected_components(links, directed=False)[1][: len(edges)]
+    keep = ~wanted
+    keep[edges[np.unique(component, return_index=True)[1]]] = True
+    return keep
+
+
+def _contained(graph: RegionGraph, inner: IntArray, outer: IntArray) -> BoolArray:
+    """bool [n]: region inner[k] is a strict part of region outer[k]."""
+    orders = np.diff(graph.region_offsets)
+    contained: BoolArray = orders[inner] < orders[outer]
+    for a in range(int(orders[inner].max(initial=0))):
+        some = np.flatnonzero(contained & (a < orders[inner]))
+        variable = graph.region_variables[graph.region_offsets[inner[some]] + a]
+        found = np.zeros(len(some), dtype=bool)
+        for b in range(int(orders[outer[some]].max(initial=0))):
+            there = np.flatnonzero(b < orders[outer[some]])
+            places = graph.region_offsets[outer[some[there]]] + b
+            found[there] |= graph.region_variables[places] == variable[there]
+        contained[some[~found]] = False
+    return contained
+
+
+def _schedule(
+    graph: RegionGraph, exact: BoolArray, parents: IntArray, children: IntArray, segment: IntArray
+) -> tuple[IntArray, IntArray]:
+    """(region_class [R], schedule): two passes for the forests that are exact, colour classes for the rest."""
     classes = np.full(graph.num_regions, -1, dtype=np.int32)
     steps: list[int] = []
     on_forest = exact[segment[children]]
     if on_forest.any():
         passes = forest_classes(graph, parents[on_forest], children[on_forest])
-        if passes is None:  # cannot be: one edge less than regions
-            exact[:] = False
-            on_forest[:] = False
-        else:
-            used = exact[segment] & (passes >= 0)
-            classes[used] = passes[used]
-            depth = int(passes[used].max(initial=-1)) + 1
-            steps = [*range(depth), *range(depth - 2, -1, -1)]
+        assert passes is not None  # one edge less than regions
+        used = exact[segment] & (passes >= 0)
+        classes[used] = passes[used]
+        depth = int(passes[used].max(initial=-1)) + 1
+        steps = [*range(depth), *range(depth - 2, -1, -1)]
     rest = ~on_forest
     if rest.any():
         first = max(steps, default=-1) + 1
@@ -191,4 +241,4 @@ def _schedule(
         used = ~exact[segment] & (colours >= 0)
         classes[used] = colours[used] + first
         steps += range(first, first + int(colours[used].max(initial=-1)) + 1)
-    return exact, classes, np.array(steps, dtype=np.int32)
+    return classes, np.array(steps, dtype=np.int32)
