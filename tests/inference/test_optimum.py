@@ -141,10 +141,7 @@ def test_forbidden_labels(backend, seed, epsilon):
 @pytest.mark.parametrize("numbers", ["ones", "cover"])
 def test_zero_temperature_against_linear_programming(backend, seed, numbers):
     rng = np.random.default_rng(seed)
-    if seed < 3:
-        graph = random_region_graph(rng, 3)
-    else:  # frustrated: the linear program is not tight
-        graph = complete(6)[0]
+    graph = random_region_graph(rng, 3) if seed < 3 else complete(6)[0]  # frustrated: not tight
     tables = random_tables(rng, graph, integer=seed % 3 == 0, forbidden=0.3 * (seed == 2))
     optimum = lp_optimum(graph, tables)
     result = bf.infer(graph, tables, epsilon=0, counting_numbers=numbers, backend=backend)

@@ -93,14 +93,14 @@ class Bounds:
     def converged(self) -> BoolArray:
         """bool [N]: error <= tolerance * max(1, |upper|)."""
         scale = np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
-        return np.asarray(self.errors() <= self.tolerance * scale, dtype=np.bool_)
+        return np.asarray(self.errors() <= self.tolerance * scale)
 
     def certified(self) -> BoolArray:
         """bool [N]: lower and upper are bounds."""
         unsure = (self.kind == Kind.UNKNOWN) | (self.kind == Kind.CONCAVE_ENTROPY)
         if not self.exact_done:
             unsure |= self.kind == Kind.EXACT
-        return self.models.per_model(unsure.astype(np.float64)) == 0
+        return np.asarray(self.models.per_model(unsure.astype(np.float64)) == 0)
 
     def summary(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(upper, lower, gap), each float64 [N], as reported: nan where there is no bound, gap never negative."""

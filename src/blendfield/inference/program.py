@@ -179,8 +179,8 @@ def _exact_segments(
 def _not_implied(graph: RegionGraph, parents: IntArray, children: IntArray, wanted: BoolArray) -> BoolArray:
     """bool [E']: False for edges whose constraint follows from others; looks at the edges `wanted`, bool [E'], only.
 
-    When p and p' both have a child s that contains r, they agree on r because they agree on s: of the edges (p, r) and (p', r)
-    one is enough. Relinked junction trees become trees that way.
+    When p and p' both have a child s that contains r, they agree on r because they agree on s: of the edges (p, r) and
+    (p', r) one is enough. Relinked junction trees become trees that way.
     """
     from scipy.sparse import coo_array  # slow to import, seldom needed
     from scipy.sparse.csgraph import connected_components
