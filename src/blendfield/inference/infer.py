@@ -323,7 +323,7 @@ def _compile(engine: Backend, models: Models, tables: RealArray, options: Option
                 warnings.simplefilter("ignore", BlendfieldWarning)
                 alone = build_models([graph], [numbers], options.epsilon, True)
             part = tables[int(offsets[start]) : int(offsets[stop])]
-            _named(k, False, engine.compile, alone.program, part)
+            _named(k, False, partial(engine.compile, **arguments), alone.program, part)
         raise
 
 
