@@ -165,20 +165,21 @@ Output<int32_t> parse_integers(nb::handle items, const std::string& subject) {
 void bind_graph(nb::module_& m) {
     using nb::literals::operator""_a;
 
-    m.def("parse_rows", &parse_rows, "rows"_a, "subject"_a, "longest"_a,
+    m.def("parse_rows", &parse_rows, "rows"_a.none(), "subject"_a, "longest"_a,
           "Rows of integers as (offsets int64 [n+1], values int32 [offsets[n]]).");
-    m.def("parse_integers", &parse_integers, "items"_a, "subject"_a, "A sequence of integers as int32 [n].");
+    m.def("parse_integers", &parse_integers, "items"_a.none(), "subject"_a, "A sequence of integers as int32 [n].");
 
     m.def(
         "check_regions",
-        [](Input<int64_t> offsets, Input<int32_t> variables, int32_t num_variables, const std::string& subject) {
+        [](Input<int64_t> offsets, Input<int32_t> variables, int32_t num_variables, const std::string& subject,
+           bool may_be_empty) {
             const Regions regions = regions_view(offsets, variables);
             without_lock([&] {
-                check_regions(regions, num_variables, subject);
+                check_regions(regions, num_variables, subject, may_be_empty);
                 return 0;
             });
         },
-        "region_offsets"_a, "region_variables"_a, "num_variables"_a, "subject"_a = "region",
+        "region_offsets"_a, "region_variables"_a, "num_variables"_a, "subject"_a = "region", "may_be_empty"_a = false,
         "Raises ValueError for the first empty region, unknown or repeated variable.");
     m.def(
         "first_with_same_variables",

@@ -45,12 +45,13 @@ std::string describe(std::span<const int32_t> variables) {
     return text + (variables.size() == 1 ? ",)" : ")");
 }
 
-void check_regions(const Regions& regions, int32_t num_variables, const std::string& subject) {
+void check_regions(const Regions& regions, int32_t num_variables, const std::string& subject, bool may_be_empty) {
     int32_t sorted[kMaxOrder];
     for (int32_t r = 0; r < regions.count(); ++r) {
         const auto region = regions[r];
         const auto name = [&] { return subject + " " + std::to_string(r) + " "; };
-        if (region.empty()) throw std::invalid_argument(name() + "is empty; expected at least one variable");
+        if (region.empty() && !may_be_empty)
+            throw std::invalid_argument(name() + "is empty; expected at least one variable");
         if (region.size() > static_cast<size_t>(kMaxOrder))
             throw std::invalid_argument(name() + "has " + std::to_string(region.size()) +
                                         " variables; expected at most " + std::to_string(kMaxOrder));

@@ -40,9 +40,9 @@ class RegionIndex {
     std::vector<int32_t> slots_;
 };
 
-// Throws std::invalid_argument naming the first region that is empty, too large, repeats a variable or has an
-// unknown one.
-void check_regions(const Regions& regions, int32_t num_variables, const std::string& subject);
+// Throws std::invalid_argument naming the first region that is empty (unless it may be), too large, repeats a
+// variable or has an unknown one.
+void check_regions(const Regions& regions, int32_t num_variables, const std::string& subject, bool may_be_empty);
 
 // For every region the first region with the same set of variables (itself if there is none before).   [R]
 std::vector<int32_t> first_with_same_variables(const Regions& regions);

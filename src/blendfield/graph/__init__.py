@@ -1,5 +1,13 @@
 """Variables, regions, edges, counting numbers and schedules."""
 
+from blendfield.graph.builders import (
+    chain_graph,
+    factor_graph,
+    graph_from_networkx,
+    grid_graph,
+    superpixel_graph,
+    tree_graph,
+)
 from blendfield.graph.counting_numbers import counting_numbers
 from blendfield.graph.ragged import Ragged
 from blendfield.graph.region_graph import RegionGraph
@@ -11,10 +19,16 @@ __all__ = [
     "DisjointUnion",
     "Ragged",
     "RegionGraph",
+    "chain_graph",
     "colour_classes",
     "components",
     "counting_numbers",
     "disjoint_union",
+    "factor_graph",
     "forest_classes",
+    "graph_from_networkx",
+    "grid_graph",
     "relink",
+    "superpixel_graph",
+    "tree_graph",
 ]
