@@ -190,9 +190,11 @@ def _cast(table: npt.NDArray[Any], dtype: DataType, where: str) -> RealArray:
         return table
     with np.errstate(over="ignore"):
         cast: RealArray = table.astype(dtype)
-    if table.dtype.kind == "f" and table.dtype.itemsize > cast.dtype.itemsize and (
-        np.isinf(cast) & np.isfinite(table)
-    ).any():
+    if (
+        table.dtype.kind == "f"
+        and table.dtype.itemsize > cast.dtype.itemsize
+        and (np.isinf(cast) & np.isfinite(table)).any()
+    ):
         raise PotentialError(f"{where}: a value is too large for {dtype} (use -inf to forbid a label)")
     return cast
 

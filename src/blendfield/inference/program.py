@@ -69,10 +69,12 @@ class Models:
 def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, single: bool) -> Models:
     """Compile `graphs`, each with the counting numbers `specs[k]`, into one program. `single`: errors need not name the model."""
     union = disjoint_union(graphs)
-    numbers = np.concatenate([
-        _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
-        for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
-    ])
+    numbers = np.concatenate(
+        [
+            _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
+            for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
+        ]
+    )
     graph = union.graph
     parents, children = relink(graph, numbers)
     segment, num_segments = components(graph, parents, children)
