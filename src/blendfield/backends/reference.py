@@ -24,7 +24,7 @@ from blendfield.errors import OptionError
 
 
 class ReferenceProblem:
-    """See `protocol.Problem`. Lists are by region or by link; their tables have the shape of the region or of the child."""
+    """See `protocol.Problem`. Lists are by region (tables in its shape) or by link (tables in the child's shape)."""
 
     def __init__(self, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
         graph = program.graph
@@ -61,11 +61,8 @@ class ReferenceProblem:
     def _split(self, flat: FloatArray, regions: range | list[int]) -> list[FloatArray]:
         shapes = [self.shapes[r] for r in regions]
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes], dtype=np.int64)
-        return (
-            [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
-            if shapes
-            else []
-        )
+        parts = np.split(flat, ends[:-1]) if shapes else []
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _flat_messages(self) -> FloatArray:
         return np.concatenate([np.zeros(0), *(table.ravel() for table in self.lambdas)])
@@ -122,9 +119,9 @@ class ReferenceProblem:
     def _shares(self, r: int) -> list[float]:
         """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p), or equal parts.
 
-        Equal parts, the rest staying with r, are for eps (c_r + sum c_p) = 0, where every split is an exact block minimiser
-        (leaving r out would lose its potential). At eps = 0 that takes positive counting numbers: with others only the limit
-        eps -> 0 is right, which makes trees with the Moebius numbers exact.
+        Equal parts, the rest staying with r, are for eps (c_r + sum c_p) = 0, where every split is an exact block
+        minimiser (leaving r out would lose its potential). At eps = 0 that takes positive counting numbers: with
+        others only the limit eps -> 0 is right, which makes trees with the Moebius numbers exact.
         """
         parents = [float(self.counting_numbers[link.parent]) for link in self.links_up[r]]
         own = float(self.counting_numbers[r])
@@ -161,9 +158,7 @@ class ReferenceProblem:
         return np.asarray(belief / belief.sum())
 
     def belief_tables(self, epsilon: float) -> list[FloatArray]:
-        """Beliefs by region; a region with c_r = 0 < eps has no softmax of its own and takes the marginal of a
-        parent.
-        """
+        """Beliefs by region; where c_r = 0 < eps there is no softmax, but the marginal of a parent."""
         beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
         if epsilon > 0.0:
             for r, links in enumerate(self.links_up):
@@ -259,9 +254,7 @@ class ReferenceProblem:
 
 
 def _best(terms: list[FloatArray]) -> BoolArray:
-    """bool [labels]: labels with the fewest -inf among the terms and, among those, the largest sum of the finite
-    ones.
-    """
+    """bool [labels]: those with the fewest -inf among the terms and, of these, the largest sum of the others."""
     stacked = np.array(terms)
     forbidden = np.isneginf(stacked).sum(axis=0)
     total = np.where(np.isneginf(stacked), 0.0, stacked).sum(axis=0)

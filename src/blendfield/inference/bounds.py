@@ -58,7 +58,7 @@ class Bounds:
             falls &= chosen
             bounded &= chosen
         self.upper = np.where(falls, value, self.upper)
-        self.dual = np.where(bounded, np.maximum(self.dual, value - gap), self.dual)
+        self.dual = np.where(bounded, np.fmax(self.dual, value - gap), self.dual)
         self.spread = certificate.spread
         if self._best is not None and falls.any():
             self._best.take(falls)

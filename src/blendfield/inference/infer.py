@@ -141,18 +141,25 @@ def infer(
         raise NotEnoughMemoryError(f"allocation failed; estimated need {memory.in_words(estimate)}") from error
     del tables, per_model, potentials, messages  # the problem has its own copies
     solution = Solution(models, problem, options.epsilon)
-    reason = _run(problem, bounds, monitor, sweeper, solution, hottest)
+    warm = any(start is not None for start in starts)
+    reason = _run(problem, bounds, monitor, sweeper, solution, hottest, warm)
     results = _results(models, bounds, monitor, options, solution, reason)
     return results[0] if single else results
 
 
 def _run(
-    problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper, solution: Solution, hottest: float
+    problem: Problem,
+    bounds: Bounds,
+    monitor: Monitor,
+    sweeper: Sweeper,
+    solution: Solution,
+    hottest: float,
+    warm: bool,
 ) -> str:
     """Iterate; then bounds and labels of the last state, whatever ended the iteration. Returns the reason to stop."""
     continuation = Continuation(problem, bounds, monitor, sweeper, hottest) if bounds.epsilon == 0 else None
     try:
-        reason = solve(problem, bounds, monitor, sweeper) if continuation is None else continuation.solve()
+        reason = solve(problem, bounds, monitor, sweeper) if continuation is None else continuation.solve(warm)
     except KeyboardInterrupt:
         reason = "interrupted"
         sweeper.recover()

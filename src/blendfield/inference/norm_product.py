@@ -188,6 +188,8 @@ class Monitor:
         self.upper: list[FloatArray] = []
         self.lower: list[FloatArray] = []
         self.gap: list[FloatArray] = []
+        self.watch_progress = True
+        """stop when stalled"""
         self._mark = (0, math.inf, math.inf)  # iteration, upper and error when progress was last seen
 
     def elapsed(self) -> float:
@@ -253,7 +255,7 @@ class Monitor:
         """Neither F nor the gap got any better during half as many sweeps again (and ten)."""
         if self.only_exact:
             return self.iteration > 0
-        if not self.monotone:
+        if not (self.monotone and self.watch_progress):
             return False
         upper = float(self.bounds.upper.sum())
         error = float(self.bounds.errors()[~self.bounds.converged()].sum())

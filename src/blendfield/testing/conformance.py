@@ -1,8 +1,8 @@
 """What every backend must do, checked against the reference on fresh random problems.
 
-Each `check_*(backend, rng, tolerance)` draws one problem or a few and raises AssertionError where the backend deviates. Both sides
-are given the same messages before every comparison, so that a check sees the rounding of one step and not its history. The
-tolerance belongs to the backend: pass what its arithmetic allows.
+Each `check_*(backend, rng, tolerance)` draws one problem or a few and raises AssertionError where the backend
+deviates. Both sides are given the same messages before every comparison, so that a check sees the rounding of one
+step and not its history. The tolerance belongs to the backend: pass what its arithmetic allows.
 """
 
 from __future__ import annotations
@@ -133,7 +133,7 @@ def random_cases(
 
 
 def pair(case: Case, backend: Backend, sweeps: int = 2) -> tuple[Problem, Problem]:
-    """The problem on the backend and on the reference, at the same messages: those of the reference after `sweeps` sweeps."""
+    """The problem on the backend and on the reference, both at the messages of the reference after `sweeps` sweeps."""
     mine, reference = case.compile(backend), case.compile(ReferenceBackend())
     reference.sweep(sweeps)
     mine.set_messages(reference.messages())
@@ -223,7 +223,7 @@ def check_float32_close(backend: Backend, rng: np.random.Generator, tolerance: T
 
 
 def check_block_minimum(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
-    """After the update of one colour class the numerical gradient of F by the class's messages is zero (mathematics §3)."""
+    """After a colour class the numerical gradient of F by the messages of that class is zero (mathematics §3)."""
     del tolerance
     step = 1e-5
     for case in random_cases(rng, numbers=("ones", "cover", positive_numbers), epsilons=(1.0, 0.25)):
@@ -257,7 +257,7 @@ def check_descent(backend: Backend, rng: np.random.Generator, tolerance: Toleran
 
 
 def check_forest(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
-    """One sweep, up and down, with `bethe` is exact on a forest at every temperature: value, marginals, best score at eps = 0."""
+    """One sweep, up and down, with `bethe` is exact on a forest: value and marginals, the best score at eps = 0."""
     for epsilon in EPSILONS:
         graph = random_forest(rng, num_variables=7, max_labels=3)
         tables = random_tables(rng, graph, forbidden=float(rng.choice([0.0, 0.3])))
