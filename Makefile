@@ -1,0 +1,74 @@
+# make demo   infer a hidden picture and write demo.png
+# make test   the tests, with coverage
+# make check  formatting, lint, types, import directions
+# make bench  time the engine; a table of ratios, and JSON in results/
+# make stubs  rewrite src/blendfield/_core.pyi after the C++ bindings changed
+# make format put ruff's and clang-format's layout into the files
+# make clean  remove everything these targets made
+#
+# Each target first brings .venv up to date: it is made when missing, and the compiled core is built again
+# when a C++ source changed. Python sources need nothing: the package is installed in editable mode.
+
+PYTHON ?= python3
+JOBS ?= 2
+PYTEST_ARGS ?= -n 2
+BENCH_ARGS ?=
+VENV := .venv
+BIN := $(VENV)/bin
+
+CORE_SOURCES := CMakeLists.txt $(shell find core)
+CLANG_FORMATTED = $(shell find core tests/kernels -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+
+export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: demo test check bench stubs format build clean
+.DELETE_ON_ERROR:
+
+demo: build
+	$(BIN)/python examples/demo.py --output demo.png
+
+test: build
+	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov=blendfield --cov-report=term-missing:skip-covered --cov-fail-under=90
+
+check: build
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $(CLANG_FORMATTED)
+
+bench: build
+	$(BIN)/python benchmarks/inference.py $(BENCH_ARGS)
+
+stubs: build
+	$(BIN)/python -m nanobind.stubgen -q -m blendfield._core -o src/blendfield/_core.pyi
+
+format: build
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CLANG_FORMATTED)
+
+build: $(VENV)/.built
+
+# The build tools live in the environment itself (no build isolation), so that a second build is incremental.
+$(VENV)/.tools: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	    echo "blendfield needs Python 3.11 or newer, but '$(PYTHON)' is: $$($(PYTHON) --version 2>&1)."; \
+	    echo "Name another one: make PYTHON=/path/to/python3.12"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { \
+	    echo "'$(PYTHON)' lacks the modules venv and ensurepip (on Debian and Ubuntu: apt install python3-venv)."; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+	    > $(VENV)/build-requirements.txt
+	$(BIN)/python -m pip install -q -r $(VENV)/build-requirements.txt "cmake>=3.20" ninja
+	touch $@
+
+$(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e '.[plot,networkx,test,check]'
+	touch $@
+
+clean:
+	rm -rf $(VENV) build dist results demo.png .coverage .coverage.* htmlcov \
+	    .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

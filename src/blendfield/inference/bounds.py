@@ -1,0 +1,137 @@
+"""What is known so far: bounds, labels and the messages that belong to them, per segment; sums per model."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
+from blendfield.inference.labels import BeliefLabels
+from blendfield.inference.program import BoolArray, Kind, Models
+
+SEARCH_PASSES = 10
+"""passes of local search per candidate labelling"""
+
+
+class Bounds:
+    """Bounds and labels of S segments and N models, made better at every certificate."""
+
+    def __init__(
+        self, models: Models, problem: Problem, epsilon: float, tolerance: float, tables: RealArray, keep_messages: bool
+    ) -> None:
+        """`epsilon` is the temperature asked for (during a continuation the problem's own is higher); `tables` are the
+        potentials, float [table layout], read here only. `keep_messages`: the best messages must be copied, because the
+        last ones need not be the best of every segment."""
+        self.models = models
+        self.problem = problem
+        self.epsilon = epsilon
+        self.tolerance = tolerance
+        self.kind = models.segment_kind
+        segments = models.program.num_segments
+        self.upper: FloatArray = np.full(segments, np.inf)
+        """float64 [S]: the least F seen where F is a bound, else the latest"""
+        self.dual: FloatArray = np.full(segments, -np.inf)
+        """float64 [S]: the greatest dual value seen"""
+        self.spread: FloatArray = np.full(segments, np.inf)
+        """float64 [S]: how inconsistent the latest beliefs were"""
+        self.score: FloatArray = np.full(segments, -np.inf)
+        """float64 [S]: of the best labelling seen"""
+        self.labels: LabelArray = np.zeros(models.program.graph.num_variables, dtype=np.int64)
+        self.exact_done = False
+        """a full sweep was made at `epsilon`, so that the exact segments are exact"""
+        self._belief_labels = BeliefLabels(models, tables)
+        self._best = BestMessages(models, problem) if keep_messages else None
+
+    # Made better.
+
+    def certify(self, smoothing: float | None = None, chosen: BoolArray | None = None) -> None:
+        """Take F and the certificate at the present messages, for the segments `chosen`, bool [S] (default: all)."""
+        certificate = self.problem.certificate(smoothing)
+        value, gap = certificate.value, certificate.gap
+        exact = self.kind == Kind.EXACT
+        if self.epsilon > 0:
+            # On a tree the certificate is signed rounding; where it could not be made, the theorem stands alone.
+            gap = np.where(exact, np.where(np.isfinite(gap), np.abs(gap), 0.0), gap)
+        falls = (self.kind != Kind.CONVEX) | (value < self.upper)
+        falls &= ~exact | self.exact_done
+        bounded = (self.kind != Kind.UNKNOWN) & (~exact | self.exact_done)
+        if chosen is not None:
+            falls &= chosen
+            bounded &= chosen
+        self.upper = np.where(falls, value, self.upper)
+        self.dual = np.where(bounded, np.fmax(self.dual, value - gap), self.dual)
+        self.spread = certificate.spread
+        if self._best is not None and falls.any():
+            self._best.take(falls)
+
+    def find_labels(self) -> None:
+        """Round in two ways, search locally, keep the best labelling of each segment."""
+        for start in (self.problem.decode(), self._belief_labels.labels(self.problem.messages())):
+            labels = self.problem.local_search(start, SEARCH_PASSES)
+            score = self.problem.score(labels)
+            better = score > self.score
+            self.score = np.where(better, score, self.score)
+            self.labels = np.where(better[self._belief_labels.segment], labels, self.labels)
+
+    def restore_messages(self) -> None:
+        """Put the best messages back into the problem."""
+        if self._best is not None:
+            self._best.restore()
+
+    # Read off.
+
+    def segment_lower(self) -> FloatArray:
+        """float64 [S]: the best dual value or score, nan where neither is a bound."""
+        lower = np.maximum(self.dual, self.score)
+        lower = np.where(self.kind == Kind.CONCAVE_ENTROPY, lower, np.minimum(lower, self.upper))
+        return np.where(self.kind == Kind.UNKNOWN, np.nan, lower)
+
+    def errors(self) -> FloatArray:
+        """float64 [N]: how far each model is from converged: gap of the bounds, or spread where there is none."""
+        by_gap = (self.kind == Kind.CONVEX) | (self.kind == Kind.EXACT)
+        return self.models.per_model(np.where(by_gap, self.upper - self.segment_lower(), self.spread))
+
+    def converged(self) -> BoolArray:
+        """bool [N]: error <= tolerance * max(1, |upper|)."""
+        scale = np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
+        return self.errors() <= self.tolerance * scale
+
+    def certified(self) -> BoolArray:
+        """bool [N]: lower and upper are bounds."""
+        unsure = (self.kind == Kind.UNKNOWN) | (self.kind == Kind.CONCAVE_ENTROPY)
+        if not self.exact_done:
+            unsure |= self.kind == Kind.EXACT
+        return self.models.per_model(unsure.astype(np.float64)) == 0
+
+    def summary(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(upper, lower, gap), each float64 [N], as reported: nan where there is no bound, gap never negative."""
+        reweighted = self.kind == Kind.CONCAVE_ENTROPY
+        lower = self.segment_lower()
+        # Tree-reweighted: F bounds nothing until the beliefs agree; then it is the optimum.
+        settled = self.converged()[self.models.segment_model]
+        upper = np.where(reweighted, np.where(settled, np.fmax(self.upper, lower), np.nan), self.upper)
+        upper, lower = self.models.per_model(upper), self.models.per_model(lower)
+        return upper, lower, np.maximum(upper - lower, 0.0)
+
+
+class BestMessages:
+    """A copy of the best messages seen, segment by segment."""
+
+    def __init__(self, models: Models, problem: Problem) -> None:
+        program = models.program
+        self.problem = problem
+        self.edge_segment = program.segment[program.edge_children]
+        self.edge_size = program.graph.table_sizes[program.edge_children]
+        self.messages: RealArray | None = None
+
+    def take(self, chosen: BoolArray) -> None:
+        """Copy the problem's messages on the segments `chosen`, bool [S]."""
+        if self.messages is None or chosen.all():
+            self.messages = self.problem.messages()
+        else:
+            entries = np.repeat(chosen[self.edge_segment], self.edge_size)
+            self.messages = np.where(entries, self.problem.messages(), self.messages)
+
+    def restore(self) -> None:
+        """Make them the problem's messages."""
+        if self.messages is not None:
+            self.problem.set_messages(self.messages)

@@ -1,0 +1,112 @@
+"""epsilon = 0: block descent on the maximum gets stuck, so the temperature comes down in steps (mathematics §6).
+
+At each temperature T the sweeps go on until what the messages at T still lack is small against what T itself costs: let
+gap_T be the gap of the candidate q for the program at T, gap_0 the gap of the same q for the program at 0. When
+gap_T <= SHARE * gap_0, further sweeps at T would gain little at 0, and the temperature falls.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from blendfield.backends.protocol import Problem, RealArray
+from blendfield.inference.bounds import Bounds
+from blendfield.inference.norm_product import Monitor, Sweeper
+from blendfield.inference.program import Kind
+
+FACTOR = 0.2
+"""from one temperature to the next"""
+SHARE = 0.3
+ROUND = 10
+"""sweeps between certificates, unless the caller says otherwise"""
+MOST_ROUNDS = 20
+"""at one temperature"""
+COLDEST = {"float64": 1e-9, "float32": 1e-5}
+"""times the hottest temperature: below, differences of potentials drown in rounding"""
+
+
+class Continuation:
+    """Sweeps at falling temperatures; every few of them bounds and labels at 0, of which the best are kept."""
+
+    def __init__(self, problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper, hottest: float) -> None:
+        """`hottest`: the first temperature, of the size of the potentials."""
+        self.problem = problem
+        self.bounds = bounds
+        self.monitor = monitor
+        self.sweeper = sweeper
+        self.temperature = hottest
+        self.coldest = COLDEST[monitor.options.dtype] * hottest
+        self.round = monitor.options.certificate_every or ROUND
+        self.exact = bounds.kind == Kind.EXACT
+
+    def solve(self, warm: bool) -> str:
+        """Returns the reason to stop. `warm`: the messages are worth something, so start colder."""
+        if self.exact.any():
+            if (reason := self.monitor.exhausted()) is not None:
+                return reason
+            self._solve_forests()
+            if self.exact.all():
+                return self.monitor.report() or "stalled"
+        self.monitor.watch_progress = False
+        if warm:
+            self.temperature *= FACTOR**2
+            self.certify()
+            if (reason := self.monitor.report()) is not None:
+                return reason
+        while True:
+            if (reason := self._solve_at_temperature()) is not None:
+                return reason
+            self.temperature = max(self.coldest, FACTOR * self.temperature)
+            self.monitor.watch_progress = self.temperature == self.coldest
+
+    def _solve_forests(self) -> None:
+        """Forests need no falling temperature: one upward and downward pass at 0."""
+        self.problem.set_epsilon(0.0)
+        self.problem.sweep()
+        self.monitor.iteration += 1
+        self.bounds.exact_done = True
+        self.bounds.certify(self.temperature, self.exact)
+        self.bounds.find_labels()
+
+    def _solve_at_temperature(self) -> str | None:
+        """Sweep at the present temperature until another one promises more; the reason to stop, if there is one."""
+        self.sweeper.restart()
+        for _ in range(MOST_ROUNDS):
+            self.problem.set_epsilon(self.temperature)
+            for _ in range(self.round):
+                if (reason := self.monitor.exhausted()) is not None:
+                    return reason
+                self.sweeper.advance()
+                self.sweeper.sweep()
+                self.monitor.iteration += 1
+            gap_here = self.problem.certificate().spread[~self.exact]
+            self.certify()
+            if (reason := self.monitor.report()) is not None:
+                return reason
+            gap_at_zero = self.bounds.spread[~self.exact]
+            known = np.isfinite(gap_here) & np.isfinite(gap_at_zero)
+            if gap_here[known].sum() <= SHARE * gap_at_zero[known].sum():
+                break
+        return None
+
+    def certify(self) -> None:
+        """Bounds and labels at temperature 0, candidates from beliefs at the present temperature."""
+        self.problem.set_epsilon(0.0)
+        self.bounds.certify(self.temperature, ~self.exact)
+        self.bounds.find_labels()
+
+
+def potential_scale(tables: RealArray, offsets: npt.NDArray[np.int64]) -> float:
+    """Root mean square over the regions of half their range of finite potentials; 1 if all are flat.
+
+    tables: float [table layout], offsets: int64 [R+1].
+    """
+    if len(offsets) < 2:
+        return 1.0
+    highest = np.maximum.reduceat(tables, offsets[:-1]).astype(np.float64)
+    lowest = np.minimum.reduceat(np.where(np.isneginf(tables), np.inf, tables), offsets[:-1]).astype(np.float64)
+    finite = np.isfinite(highest) & np.isfinite(lowest)
+    half = (highest[finite] - lowest[finite]) / 2.0
+    half = half[half > 0]
+    return float(np.sqrt(np.mean(half**2))) if len(half) else 1.0

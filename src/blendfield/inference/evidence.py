@@ -1,0 +1,59 @@
+"""Evidence: a variable is clamped by forbidding its other labels on its single-variable region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from blendfield.backends.protocol import RealArray
+from blendfield.errors import PotentialError
+from blendfield.graph import RegionGraph
+
+
+def single_regions(graph: RegionGraph) -> npt.NDArray[np.int64]:
+    """int64 [V]: the single-variable region of each variable."""
+    first = graph.region_offsets[:-1]
+    singles = np.flatnonzero(np.diff(graph.region_offsets) == 1)
+    region_of = np.empty(graph.num_variables, dtype=np.int64)
+    region_of[graph.region_variables[first[singles]]] = singles
+    return region_of
+
+
+def check_evidence(graph: RegionGraph, evidence: Any) -> dict[int, int]:
+    """`evidence` as {variable: label} with plain integers; None is no evidence."""
+    if evidence is None:
+        return {}
+    if not isinstance(evidence, Mapping):
+        raise PotentialError(f"evidence must be a mapping {{variable: label}}; got {type(evidence).__name__}")
+    checked = {}
+    for variable, label in evidence.items():
+        if not _is_integer(variable):
+            raise PotentialError(f"evidence: a variable must be an integer; got {variable!r}")
+        if not 0 <= variable < graph.num_variables:
+            raise PotentialError(
+                f"evidence: variable {variable} is unknown; variables go from 0 to {graph.num_variables - 1}"
+            )
+        labels = int(graph.cardinalities[variable])
+        if not _is_integer(label) or not 0 <= label < labels:
+            raise PotentialError(
+                f"evidence: the label of variable {variable} must be an integer from 0 to {labels - 1}; got {label!r}"
+            )
+        checked[int(variable)] = int(label)
+    return checked
+
+
+def clamp(graph: RegionGraph, flat: RealArray, evidence: dict[int, int], region_of: npt.NDArray[np.int64]) -> None:
+    """Forbid, in place in `flat` [table layout], all labels but the observed ones; the observed label keeps its potential."""
+    for variable, label in evidence.items():
+        region = region_of[variable]
+        table = flat[graph.table_offsets[region] : graph.table_offsets[region + 1]]
+        observed = table[label]
+        table[:] = -np.inf
+        table[label] = observed
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))

@@ -1,0 +1,266 @@
+"""The driver of norm-product: sweeps, mixed by Anderson's method behind a safeguard, certificates now and then."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Protocol
+
+import numpy as np
+
+from blendfield.backends.protocol import FloatArray, Problem
+from blendfield.inference.anderson import History
+from blendfield.inference.bounds import Bounds
+from blendfield.inference.options import Options, Progress
+from blendfield.inference.program import Kind
+
+SLACK = {"float64": 1e-13, "float32": 1e-7}
+"""F may rise by this share of max(1, |F|): rounding."""
+
+
+def solve(problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper) -> str:
+    """Sweep until converged or told to stop; returns the reason. At the end the messages are those after a full sweep."""
+    while (reason := monitor.exhausted()) is None:
+        sweeper.sweep()
+        monitor.iteration += 1
+        bounds.exact_done = True
+        if monitor.certificate_due():
+            bounds.certify()
+            if monitor.labels_due():
+                bounds.find_labels()
+            if (reason := monitor.report()) is not None:
+                return reason
+        sweeper.advance()
+    return reason
+
+
+class Sweeper(Protocol):
+    """One iteration: `sweep` ends in a state that may be kept; `advance` then moves on to the next starting point."""
+
+    def sweep(self) -> None:
+        """One full sweep."""
+
+    def advance(self) -> None:
+        """Mix."""
+
+    def recover(self) -> None:
+        """After an interruption: back to the state after the last complete sweep, where that is known."""
+
+    def restart(self) -> None:
+        """The problem changed: forget the past."""
+
+
+class PlainSweeper:
+    """Sweeps, and nothing else."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+
+    def sweep(self) -> None:
+        self.problem.sweep()
+
+    def advance(self) -> None:
+        pass
+
+    def recover(self) -> None:
+        pass
+
+    def restart(self) -> None:
+        pass
+
+
+class MixedSweeper:
+    """Anderson-mixed sweeps where F measures progress (no negative counting numbers).
+
+    F after the sweep from a mixed point must not be above F after the sweep before; else the messages go back to
+    that sweep and the history is forgotten. A plain sweep never raises F, so F never rises (mathematics §8).
+    """
+
+    def __init__(self, problem: Problem, history: History, slack: float) -> None:
+        self.problem = problem
+        self.history = history
+        self.slack = slack
+        self.value = math.inf
+        self.mixed = False
+        self.fresh = False
+
+    def sweep(self) -> None:
+        self.problem.save_point()
+        value = self.problem.sweep_value()
+        limit = self.value + self.slack * max(1.0, abs(self.value)) if math.isfinite(self.value) else math.inf
+        if self.mixed and not value <= limit:
+            self.history.restore_latest()
+            self.mixed = self.fresh = False
+            return
+        self.value = value
+        self.history.push()
+        self.mixed = False
+        self.fresh = True
+
+    def advance(self) -> None:
+        self.mixed = self.fresh and self.history.mix()
+
+    def recover(self) -> None:
+        self.history.restore_latest()
+
+    def restart(self) -> None:
+        self.history.clear()
+        self.value = math.inf
+        self.mixed = self.fresh = False
+
+
+class DampedSweeper:
+    """Sweeps where F measures nothing (negative counting numbers on graphs with cycles): the residual does instead.
+
+    The map is S(x) = x + damping (T(x) - x). Damping is halved when residuals of plain steps keep growing; a mixed
+    point whose residual is more than twice the last one is taken back and the history forgotten.
+    """
+
+    SCRATCH = 2
+    """slots of the history beyond those mixed: x and T(x)"""
+    PATIENCE = 3
+    """plain steps with growing residuals before the damping is strengthened"""
+    LEAST_DAMPING = 1 / 16
+
+    def __init__(self, problem: Problem, history: History) -> None:
+        self.problem = problem
+        self.history = history
+        self.damping = 1.0
+        self.restart()
+
+    def restart(self) -> None:
+        self.history.clear()
+        self.residual = math.inf
+        self.growths = 0
+        self.mixed = False
+
+    def sweep(self) -> None:
+        before, after = self.history.total - 2, self.history.total - 1
+        self.problem.save_point()
+        if self.damping < 1.0:
+            self.problem.push(before)
+        self.problem.sweep()
+        if self.damping < 1.0:
+            self.problem.push(after)
+            weights: FloatArray = np.zeros(self.history.total)
+            weights[[before, after]] = 1.0 - self.damping, self.damping
+            self.problem.mix(weights)
+        residual = math.sqrt(self.history.push()) / self.damping
+        if self.mixed and not residual <= 2.0 * self.residual:
+            self.history.forget_newest()
+            self.history.restore_latest()
+            self.mixed = False
+            return
+        if not self.mixed and residual >= self.residual:
+            self.growths += 1
+            if self.growths >= self.PATIENCE and self.damping > self.LEAST_DAMPING:
+                self.damping /= 2.0
+                self.history.clear()
+                self.growths = 0
+        self.residual = residual
+        self.mixed = False
+
+    def advance(self) -> None:
+        self.mixed = self.history.mix()
+
+    def recover(self) -> None:
+        self.history.restore_latest()
+
+
+class Monitor:
+    """Counts sweeps, says when certificates are due and when to stop, keeps the history."""
+
+    def __init__(self, options: Options, bounds: Bounds, started: float) -> None:
+        """`started`: time.perf_counter() when the call began."""
+        self.options = options
+        self.bounds = bounds
+        self.started = started
+        self.iteration = 0
+        self.certified_at = -1
+        self.certificates = 0
+        self.next_certificate = 1 if options.certificate_every is None else options.certificate_every
+        kinds = set(bounds.kind.tolist())
+        self.only_exact = kinds <= {Kind.EXACT}
+        self.monotone = kinds <= {Kind.EXACT, Kind.CONVEX}
+        # The history: one entry per certificate, bounds by model.
+        self.iterations: list[int] = []
+        self.seconds: list[float] = []
+        self.upper: list[FloatArray] = []
+        self.lower: list[FloatArray] = []
+        self.gap: list[FloatArray] = []
+        self.watch_progress = True
+        """stop when stalled"""
+        self._mark = (0, math.inf, math.inf)  # iteration, upper and error when progress was last seen
+
+    def elapsed(self) -> float:
+        """Seconds since the call began."""
+        return time.perf_counter() - self.started
+
+    def exhausted(self) -> str | None:
+        """The reason to stop before another sweep, if there is one."""
+        if self.iteration >= self.options.max_iterations:
+            return "max_iterations"
+        if self.options.time_limit is not None and self.elapsed() >= self.options.time_limit:
+            return "time_limit"
+        return None
+
+    def certificate_due(self) -> bool:
+        """After 1, 2, 4, 8 sweeps, then after a quarter more each time, and after the last: never by the clock."""
+        if self.only_exact or self.iteration == self.options.max_iterations:
+            return True
+        if self.iteration < self.next_certificate:
+            return False
+        if self.options.certificate_every is not None:
+            self.next_certificate = self.iteration + self.options.certificate_every
+        elif self.iteration < 8:
+            self.next_certificate = 2 * self.iteration
+        else:
+            self.next_certificate = math.ceil(1.25 * self.iteration)
+        return True
+
+    def labels_due(self) -> bool:
+        """Labels are made at the certificates number 1, 2, 4, 8, ... (and once more at the end)."""
+        return (self.certificates + 1).bit_count() == 1
+
+    def report(self) -> str | None:
+        """Enter a certificate into the history and tell the callback; the reason to stop, if there is one."""
+        upper, lower, gap = self.record()
+        self.certificates += 1
+        stop = False
+        if self.options.callback is not None:
+            total_upper, total_lower = float(upper.sum()), float(lower.sum())
+            progress = Progress(self.iteration, total_upper, total_lower, float(gap.sum()), self.seconds[-1])
+            answer = self.options.callback(progress)
+            stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
+        if self.bounds.converged().all():
+            return "converged"
+        if stop:
+            return "callback"
+        return "stalled" if self._stalled() else None
+
+    def record(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Enter (upper, lower, gap), each float64 [N], into the history, in place of what it has for this iteration."""
+        summary = self.bounds.summary()
+        if self.certified_at == self.iteration:
+            for entries in (self.iterations, self.seconds, self.upper, self.lower, self.gap):
+                entries.pop()  # type: ignore[attr-defined]
+        self.certified_at = self.iteration
+        self.iterations.append(self.iteration)
+        self.seconds.append(self.elapsed())
+        for entries, values in zip((self.upper, self.lower, self.gap), summary, strict=True):
+            entries.append(values)
+        return summary
+
+    def _stalled(self) -> bool:
+        """Neither F nor the gap got any better during half as many sweeps again (and ten)."""
+        if self.only_exact:
+            return self.iteration > 0
+        if not (self.monotone and self.watch_progress):
+            return False
+        upper = float(self.bounds.upper.sum())
+        error = float(self.bounds.errors()[~self.bounds.converged()].sum())
+        at, best_upper, best_error = self._mark
+        if upper < best_upper - 1e-15 * abs(best_upper) or error < 0.99 * best_error:
+            self._mark = (self.iteration, min(upper, best_upper), min(error, best_error))
+            return False
+        return self.iteration >= 1.5 * at + 10

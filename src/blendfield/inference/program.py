@@ -1,0 +1,197 @@
+"""From graphs and counting numbers to the program that is compiled: relinking, segments, schedule."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from blendfield.backends.protocol import FloatArray, IntArray, Program
+from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError
+from blendfield.graph import (
+    RegionGraph,
+    colour_classes,
+    components,
+    counting_numbers,
+    disjoint_union,
+    forest_classes,
+    relink,
+)
+
+BoolArray = npt.NDArray[np.bool_]
+LongArray = npt.NDArray[np.int64]
+
+ZERO_REPLACEMENT = 1e-3
+"""Zero counting numbers of outer regions become this share of the mean of the positive ones: with zero, block descent gets stuck."""
+
+
+class Kind(IntEnum):
+    """What is known about a segment, and so what its numbers mean."""
+
+    CONVEX = 0
+    """no negative counting number: F is an upper bound, the certificate a lower one, and sweeps never raise F"""
+    EXACT = 1
+    """a forest with tree counting numbers: one upward and one downward pass give the exact value"""
+    CONCAVE_ENTROPY = 2
+    """tree-reweighted: the certificate's dual value is a lower bound, F no upper bound before convergence"""
+    UNKNOWN = 3
+    """negative counting numbers on a graph with cycles: no bounds"""
+
+
+@dataclass(frozen=True)
+class Models:
+    """One or many models as one program. N models, R regions, V variables, S segments (every segment lies in one model)."""
+
+    graphs: list[RegionGraph]
+    program: Program
+    region_starts: LongArray
+    """int64 [N+1], regions of model k are region_starts[k]:region_starts[k+1]"""
+    variable_starts: LongArray
+    """int64 [N+1]"""
+    segment_kind: npt.NDArray[np.int8]
+    """int8 [S], a `Kind`"""
+    segment_model: LongArray
+    """int64 [S]"""
+
+    def per_model(self, per_segment: FloatArray) -> FloatArray:
+        """float64 [N]: sums over the segments of each model."""
+        return np.bincount(self.segment_model, weights=per_segment, minlength=len(self.graphs))
+
+    def models_with(self, kind: Kind) -> BoolArray:
+        """bool [N]: the models that have a segment of this kind."""
+        return np.bincount(self.segment_model, weights=self.segment_kind == kind, minlength=len(self.graphs)) > 0
+
+
+def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, single: bool) -> Models:
+    """Compile `graphs`, each with the counting numbers `specs[k]`, into one program. `single`: errors need not name the model."""
+    union = disjoint_union(graphs)
+    numbers = np.concatenate(
+        [
+            _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
+            for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
+        ]
+    )
+    graph = union.graph
+    parents, children = relink(graph, numbers)
+    segment, num_segments = components(graph, parents, children)
+    exact, classes, schedule = _schedule(graph, numbers, parents, children, segment, num_segments)
+
+    starts = np.asarray(union.region_starts, dtype=np.int64)
+    _, first_region = np.unique(segment, return_index=True)
+    segment_model = np.searchsorted(starts, first_region, side="right") - 1
+    negative = np.zeros(num_segments, dtype=bool)
+    negative[segment[numbers < 0]] = True
+    reweighted = np.array([isinstance(spec, str) and spec == "trw" for spec in specs], dtype=bool)[segment_model]
+    kind = np.select(
+        [exact, ~negative, reweighted], [Kind.EXACT, Kind.CONVEX, Kind.CONCAVE_ENTROPY], Kind.UNKNOWN
+    ).astype(np.int8)
+    if (kind == Kind.UNKNOWN).any():
+        region = int(np.flatnonzero((numbers < 0) & (kind[segment] == Kind.UNKNOWN))[0])
+        model = int(segment_model[segment[region]])
+        where = "" if single else f"model {model}: "
+        warnings.warn(
+            f"{where}region {region - int(starts[model])} has counting number {numbers[region]:g} < 0 and the relinked "
+            "graph is no forest with tree counting numbers: the result is not certified",
+            BlendfieldWarning,
+            stacklevel=4,
+        )
+    return Models(
+        graphs=graphs,
+        program=Program(
+            graph=graph,
+            counting_numbers=numbers,
+            edge_parents=parents,
+            edge_children=children,
+            region_class=classes,
+            schedule=schedule,
+            segment=segment,
+            num_segments=num_segments,
+        ),
+        region_starts=starts,
+        variable_starts=np.asarray(union.variable_starts, dtype=np.int64),
+        segment_kind=kind,
+        segment_model=segment_model,
+    )
+
+
+def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) -> FloatArray:
+    """float64 [R]: the counting numbers of one model; zeros and negative numbers of outer regions are dealt with here."""
+    try:
+        numbers = np.array(counting_numbers(graph, spec), dtype=np.float64)
+    except BlendfieldError as error:
+        if where:
+            raise type(error)(f"{where}{error}") from error
+        raise
+    has_parents = np.zeros(graph.num_regions, dtype=bool)
+    has_children = np.zeros(graph.num_regions, dtype=bool)
+    has_parents[graph.edge_children] = True
+    has_children[graph.edge_parents] = True
+    outer = has_children & ~has_parents
+    if (outer & (numbers < 0)).any():
+        region = int((outer & (numbers < 0)).argmax())
+        raise CountingNumberError(
+            f"{where}region {region} is an outer region with children: its counting number must be > 0; got {numbers[region]:g}"
+        )
+    zero = outer & (numbers == 0)
+    if zero.any():
+        positive = numbers[numbers > 0]
+        replacement = ZERO_REPLACEMENT * (float(positive.mean()) if len(positive) else 1.0)
+        numbers[zero] = replacement
+        if epsilon > 0:  # at epsilon = 0 they do not change the program, only the way to its optimum
+            warnings.warn(
+                f"{where}{int(zero.sum())} outer regions have counting number 0, the first is region {int(zero.argmax())}; "
+                f"{replacement:g} is used there, since message passing gets stuck at 0",
+                BlendfieldWarning,
+                stacklevel=5,
+            )
+    return numbers
+
+
+def _schedule(
+    graph: RegionGraph,
+    numbers: FloatArray,
+    parents: IntArray,
+    children: IntArray,
+    segment: IntArray,
+    num_segments: int,
+) -> tuple[BoolArray, IntArray, IntArray]:
+    """(exact [S], region_class [R], schedule): two passes for the forests that are exact, colour classes for the rest.
+
+    A segment is a tree when it has one edge less than regions. Its upward and downward pass are exact when
+
+        c_p = c_r + sum_{p' in P(r)} c_p'     on every edge (p, r)
+
+    (the update is then ordinary belief propagation), as with the Moebius numbers "bethe".
+    """
+    regions_in = np.bincount(segment, minlength=num_segments)
+    edges_in = np.bincount(segment[children], minlength=num_segments)
+    total = numbers + np.bincount(children, weights=numbers[parents], minlength=graph.num_regions)
+    propagates = np.abs(numbers[parents] - total[children]) <= 1e-12 * np.abs(numbers[parents])
+    broken = np.bincount(segment[children], weights=~propagates, minlength=num_segments) > 0
+    exact = (edges_in == regions_in - 1) & (edges_in > 0) & ~broken
+
+    classes = np.full(graph.num_regions, -1, dtype=np.int32)
+    steps: list[int] = []
+    on_forest = exact[segment[children]]
+    if on_forest.any():
+        passes = forest_classes(graph, parents[on_forest], children[on_forest])
+        if passes is None:  # cannot be: one edge less than regions
+            exact[:] = False
+            on_forest[:] = False
+        else:
+            used = exact[segment] & (passes >= 0)
+            classes[used] = passes[used]
+            depth = int(passes[used].max(initial=-1)) + 1
+            steps = [*range(depth), *range(depth - 2, -1, -1)]
+    rest = ~on_forest
+    if rest.any():
+        first = max(steps, default=-1) + 1
+        colours = colour_classes(graph, parents[rest], children[rest])
+        used = ~exact[segment] & (colours >= 0)
+        classes[used] = colours[used] + first
+        steps += range(first, first + int(colours[used].max(initial=-1)) + 1)
+    return exact, classes, np.array(steps, dtype=np.int32)

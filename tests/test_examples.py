@@ -1,0 +1,28 @@
+"""Every script in examples/ runs; what it promises it asserts itself."""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "demo.py")
+
+
+@pytest.mark.parametrize("script", SCRIPTS)
+def test_example(script, capsys):
+    runpy.run_path(str(EXAMPLES / script), run_name="__main__")
+    assert capsys.readouterr().out
+
+
+def test_demo(tmp_path, monkeypatch, capsys):
+    """The demo on a small picture, drawing included."""
+    pytest.importorskip("matplotlib")
+    picture = tmp_path / "demo.png"
+    monkeypatch.setattr(sys, "argv", ["demo.py", "--output", str(picture), "--unit", "1"])
+    runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
+    assert "<= optimum <=" in capsys.readouterr().out
+    assert picture.stat().st_size > 10_000
