@@ -266,7 +266,7 @@ def main() -> None:
         for dtype in options.dtypes:
             command = [sys.executable, __file__, "--one", "--cases", name, "--dtypes", dtype]
             command += [f"--entries={options.entries}", f"--repeats={options.repeats}", f"--threads={options.threads}"]
-            rows.append(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+            rows.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
             print(row(rows[-1]), flush=True)
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps({"machine": environment, "results": rows}, indent=1) + "\n")

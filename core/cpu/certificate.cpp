@@ -457,7 +457,8 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
                 const double* want = q.data() + deep.regions[deep.children[k].deep].table;
                 marginal.assign(strides_of_mask(g.extents, deep.children[k].mask, strides), 0.0);
                 for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { marginal[y] += table[e]; });
-                for (size_t y = 0; y < marginal.size(); ++y) marginal[y] = marginal[y] > 0 ? want[y] / marginal[y] : 0.0;
+                for (size_t y = 0; y < marginal.size(); ++y)  // the quotient must not overflow
+                    marginal[y] = marginal[y] >= std::numeric_limits<double>::min() ? want[y] / marginal[y] : 0.0;
                 for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { table[e] *= marginal[y]; });
             }
         }

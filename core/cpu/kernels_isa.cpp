@@ -240,40 +240,46 @@ void add_children(const ProblemView<T>& view, const GroupView& g, long long bloc
     }
 }
 
-// Lanes [8 o, 8 o + C) of a light block; C = 8, or 1 for groups stored lane by lane.
-template <class T, int W, int C>
-void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock& light, int o, Scratch& scratch,
-                double* value) {
+// Copies `labels` values per lane between lane blocks whose label rows are `from_stride` and `to_stride` apart.
+template <int C, class T>
+BF_FN void copy_rows(const T* from, long long from_stride, T* to, long long to_stride, long long labels) {
     using V = BlockPack<T, C>;
     constexpr int P = Traits<V>::lanes;
-    const unsigned mask = C == 1 ? 1u : (light.mask >> (8 * o)) & 0xffu;
+    for (long long y = 0; y < labels; ++y)
+        for (int l = 0; l < C; l += P) Lanes<V>::store(to + y * to_stride + l, Lanes<V>::load(from + y * from_stride + l));
+}
+
+// Lanes [lane, lane + C) of a light block; C = 32 or 8, or 1 for groups stored lane by lane.
+template <class T, int W, int C>
+void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock& light, int lane, Scratch& scratch,
+                double* value) {
+    using V = BlockPack<T, C>;
+    constexpr int P = Traits<V>::lanes, R = C < 8 ? C : 8;  // lanes that may lie next to each other in the messages
+    const unsigned mask = (light.mask >> lane) & full_mask<C>;
     const long long labels = g.entries, block = light.block;
-    const int lane = 8 * o, degree = light.degree;
+    const int degree = light.degree;
     T* total = reinterpret_cast<T*>(scratch.light);
     T* mu = total + labels * C;
     V* weights = static_cast<V*>(scratch.weights);  // [degree]
+    T block_values[C];
 
     const T* theta = view.tables + g.tables + block * labels * W + lane;
-    for (long long y = 0; y < labels; ++y)
-        for (int l = 0; l < C; ++l) total[y * C + l] = theta[y * W + l];
+    copy_rows<C>(theta, W, total, C, labels);
     if (g.slots) add_children<T, T, W, C>(view, g, block, lane, total);
 
     for (int j = 0; j < degree; ++j) {
         const ParentEdge& edge = view.edges[light.edge + j];
         const unsigned* index = view.index + light.index + (long long)j * W + lane;
         T* to = mu + j * labels * C;
-        if (C == 8 && (edge.contiguous >> o & 1)) {
-            const T* from = view.messages + index[0];
-            for (long long y = 0; y < labels; ++y)
-                for (int l = 0; l < C; ++l) to[y * C + l] = from[y * edge.stride + l];
-        } else {
-            for (int l = 0; l < C; ++l) {
-                if (index[l] == no_edge) {
-                    for (long long y = 0; y < labels; ++y) to[y * C + l] = 0;
-                } else {
-                    const T* from = view.messages + index[l];
-                    for (long long y = 0; y < labels; ++y) to[y * C + l] = from[y * edge.stride];
-                }
+        for (int r = 0; r < C; r += R) {
+            if (R == 8 && (edge.contiguous >> ((lane + r) / 8) & 1)) {
+                copy_rows<R>(view.messages + index[r], edge.stride, to + r, C, labels);
+                continue;
+            }
+            for (int l = r; l < r + R; ++l) {
+                const bool present = index[l] != no_edge;
+                const T* from = view.messages + (present ? index[l] : 0);
+                for (long long y = 0; y < labels; ++y) to[y * C + l] = present ? from[y * edge.stride] : T(0);
             }
         }
     }
@@ -297,21 +303,26 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
             V sum = fill<V>(0);
             for (long long y = 0; y < labels; ++y)
                 sum += exponential((Lanes<V>::load(total + y * C + k * P) - finite(largest)) * inverse);
-            const V result = finish_message(largest, sum, temperature);
-            for (int l = 0; l < P; ++l)
-                if (mask >> (k * P + l) & 1) *value += double(lane_of(result, l));
+            Lanes<V>::store(block_values + k * P, finish_message(largest, sum, temperature));
         }
+    }
+    if (value) {
+        double part[R] = {};  // several sums at once, in a fixed order
+        for (int r = 0; r < C; r += R)
+            for (int l = 0; l < R; ++l)
+                part[l] += (mask >> (r + l) & 1) ? double(block_values[r + l]) : 0.0;
+        for (int l = 0; l < R; ++l) *value += part[l];
     }
     for (int j = 0; j < degree; ++j) {
         const ParentEdge& edge = view.edges[light.edge + j];
         const unsigned* index = view.index + light.index + (long long)j * W + lane;
         const T* from = mu + j * labels * C;
-        if (C == 8 && (edge.contiguous >> o & 1)) {
-            T* to = view.messages + index[0];
-            for (long long y = 0; y < labels; ++y)
-                for (int l = 0; l < C; ++l) to[y * edge.stride + l] = from[y * C + l];
-        } else {
-            for (int l = 0; l < C; ++l) {
+        for (int r = 0; r < C; r += R) {
+            if (R == 8 && (edge.contiguous >> ((lane + r) / 8) & 1)) {
+                copy_rows<R>(from + r, C, view.messages + index[r], edge.stride, labels);
+                continue;
+            }
+            for (int l = r; l < r + R; ++l) {
                 if (index[l] == no_edge) continue;
                 T* to = view.messages + index[l];
                 for (long long y = 0; y < labels; ++y) to[y * edge.stride] = from[y * C + l];
@@ -332,6 +343,9 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
     }
 }
 
+// Labels times parents up to which a light block is worked on in one piece: its working set stays in the first cache.
+constexpr long long small_light = 64;
+
 template <class T>
 void light(const ProblemView<T>& view, const int* blocks, long long begin, long long end, Scratch& scratch,
            double* values) {
@@ -344,9 +358,11 @@ void light(const ProblemView<T>& view, const int* blocks, long long begin, long 
             light_part<T, 1, 1>(view, g, block, 0, scratch, value);
         else if (g.width == 8)
             light_part<T, 8, 8>(view, g, block, 0, scratch, value);
+        else if (g.entries * (block.degree + 1) <= small_light)
+            light_part<T, 32, 32>(view, g, block, 0, scratch, value);
         else
-            for (int o = 0; o < 4; ++o)
-                if (block.mask >> (8 * o) & 0xffu) light_part<T, 32, 8>(view, g, block, o, scratch, value);
+            for (int lane = 0; lane < 32; lane += 8)
+                if (block.mask >> lane & 0xffu) light_part<T, 32, 8>(view, g, block, lane, scratch, value);
     }
 }
 
@@ -435,14 +451,24 @@ void values(const ProblemView<T>& view, const ValueItem* items, long long begin,
     }
 }
 
+// Every region of the group has eps c_r != 0.
+template <class T>
+bool all_soft(const ProblemView<T>& view, const GroupView& g) {
+    if (view.epsilon == 0) return false;
+    for (int lane = 0; lane < (g.counting_uniform ? 1 : g.lanes); ++lane)
+        if (g.counting[lane] == 0) return false;
+    return true;
+}
+
 template <class T, int W>
 void beliefs_block(const ProblemView<T>& view, const ValueItem& item, Scratch& scratch) {
     using V = BlockPack<double, W>;
     const GroupView& g = view.groups[item.group];
     hat_block<T, W>(view, item, scratch.block[0]);
     for_packs<W>(g, item, [&](int lane, V counting) {
-        const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
-        write_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, scratch.block[1] + lane);
+        const auto n = normalise<V, W, true>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting,
+                                             scratch.block[1] + lane);
+        finish_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, all_soft(view, g), scratch.block[1] + lane);
     });
 }
 
@@ -542,6 +568,22 @@ void round_to_children(const GroupView& g, const double* target, double* q, doub
     }
 }
 
+// A child's q goes to where its parents look for it; a q that is fixed already is taken from there.
+void exchange_child(const CertificateView& c, const GroupView& g, const ValueItem& item, int lane,
+                    int count, double* q) {
+    const long long W = g.width;
+    double* own = c.q + c.q_offset[item.group] + item.block * g.entries * W;
+    for (int l = lane; l < lane + count; ++l) {
+        if (!(item.mask >> l & 1)) continue;
+        const bool fixed = c.fixed && c.fixed[g.first_lane + item.block * W + l];
+        for (long long y = 0; y < g.entries; ++y)
+            if (fixed)
+                q[y * W + l] = own[y * W + l];
+            else
+                own[y * W + l] = q[y * W + l];
+    }
+}
+
 template <class T, int W>
 void certificate_block(const ProblemView<T>& view, const CertificateView& c, const ValueItem& item, long long k,
                        Scratch& scratch, Sink values, Sink gaps) {
@@ -560,29 +602,30 @@ void certificate_block(const ProblemView<T>& view, const CertificateView& c, con
                 target[(targets + y) * W + l] = (item.mask >> l & 1) ? c.q[at[l] + (long long)y * stride] : 1.0;
         targets += g.slot[s].labels;
     }
+    double *belief = scratch.block[2], *work = target + targets * W;
+    const bool soft = all_soft(view, g), same = c.smoothing == view.epsilon;
     for_packs<W>(g, item, [&](int lane, V counting) {
-        const auto n = normalise<V, W>(g.entries, hat + lane, counting * view.epsilon, counting);
-        const auto smooth = c.smoothing == view.epsilon
-                                ? n
-                                : normalise<V, W>(g.entries, hat + lane, counting * c.smoothing, counting);
-        write_beliefs<V, W>(g.entries, hat + lane, smooth, q + lane);
-        if (g.slots)
-            round_to_children<V, W>(g, target + lane, q + lane, target + targets * W + lane, target + 2 * targets * W + lane);
-        if (g.sends) {
-            double* own = c.q + c.q_offset[item.group] + block * g.entries * W;
-            for (int l = 0; l < P; ++l) {
-                if (!(item.mask >> (lane + l) & 1)) continue;
-                const bool fixed = c.fixed && c.fixed[g.first_lane + block * W + lane + l];
-                for (long long y = 0; y < g.entries; ++y) {
-                    const long long at = y * W + lane + l;
-                    if (fixed)
-                        q[at] = own[at];
-                    else
-                        own[at] = q[at];
-                }
+        const auto n = normalise<V, W, true>(g.entries, hat + lane, counting * view.epsilon, counting, belief + lane);
+        finish_beliefs<V, W>(g.entries, hat + lane, n, soft, belief + lane);
+        V gap;
+        if (same && soft && g.axes == 2 && g.slots == 2) {
+            const int l0 = g.extents[0], l1 = g.extents[1];
+            gap = pair_gap<V, W>(l0, l1, hat + lane, belief + lane, target + lane, target + (long long)l0 * W + lane,
+                                 work + lane, work + 2ll * l0 * W + lane, n);
+        } else {
+            if (same) {
+                for (long long e = 0; e < g.entries; ++e)
+                    Lanes<V>::store(q + e * W + lane, Lanes<V>::load(belief + e * W + lane));
+            } else {
+                const auto smooth =
+                    normalise<V, W, true>(g.entries, hat + lane, counting * c.smoothing, counting, q + lane);
+                finish_beliefs<V, W>(g.entries, hat + lane, smooth, false, q + lane);
             }
+            if (g.slots)
+                round_to_children<V, W>(g, target + lane, q + lane, work + lane, work + targets * W + lane);
+            if (g.sends) exchange_child(c, g, item, lane, P, q);
+            gap = gap_of_lane<V, W>(g.entries, hat + lane, belief + lane, q + lane, n, soft);
         }
-        const V gap = gap_of_lane<V, W>(g.entries, hat + lane, q + lane, n);
         for (int l = 0; l < P; ++l)
             if (item.mask >> (lane + l) & 1) {
                 deposit(g, item, k, lane + l, lane_of(n.value, l), values);
@@ -613,8 +656,12 @@ void gaps_block(const ProblemView<T>& view, const ValueItem& item, long long k, 
     const GroupView& g = view.groups[item.group];
     hat_block<T, W>(view, item, scratch.block[0]);
     for_packs<W>(g, item, [&](int lane, V counting) {
-        const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
-        const V gap = gap_of_lane<V, W>(g.entries, scratch.block[0] + lane, scratch.block[1] + lane, n);
+        const auto n = normalise<V, W, true>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting,
+                                             scratch.block[2] + lane);
+        const bool soft = all_soft(view, g);
+        finish_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, soft, scratch.block[2] + lane);
+        const V gap = gap_of_lane<V, W>(g.entries, scratch.block[0] + lane, scratch.block[2] + lane,
+                                        scratch.block[1] + lane, n, soft);
         for (int l = 0; l < Traits<V>::lanes; ++l)
             if (item.mask >> (lane + l) & 1) {
                 deposit(g, item, k, lane + l, lane_of(n.value, l), values);

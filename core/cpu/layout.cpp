@@ -343,7 +343,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 out.light[c].push_back(number);
                 out.all_items.push_back({static_cast<int>(k), b, light.mask, number});
                 out.largest_light =
-                    std::max(out.largest_light, g.entries * (light.degree + 1) * std::min(W, 8));
+                    std::max(out.largest_light, g.entries * (light.degree + 1) * W);
                 out.most_parents = std::max(out.most_parents, light.degree);
             }
         }

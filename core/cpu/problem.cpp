@@ -102,7 +102,7 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
 
     const auto rounded = [](int64_t n) { return (n + 7) / 8 * 8; };  // keeps every part aligned
     const int64_t block = rounded(layout_.largest_block), light = rounded(layout_.largest_light),
-                  marginal = rounded(3 * layout_.largest_marginal), sums = rounded(16 * layout_.largest_child),
+                  marginal = rounded(4 * layout_.largest_marginal), sums = rounded(16 * layout_.largest_child),
                   weights = rounded(8 * (layout_.most_parents + 1)),
                   slots = rounded(4 * (layout_.most_slots + 1));
     static_assert(sizeof(scalar::Incoming<double>) <= 4 * sizeof(double));

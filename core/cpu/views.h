@@ -98,9 +98,9 @@ struct Sink {
 // Working memory of one thread; sizes are fixed when the problem is compiled.
 struct Scratch {
     double* block[3];  // each holds the largest block of tables in float64
-    double* light;     // totals and gathered mu of eight lanes of the largest light block
+    double* light;     // totals and gathered mu of the largest light block
     void* weights;     // weights of one light block, one native vector per parent
-    double* marginal;  // per-axis vectors of the certificate: three times the largest set of slots
+    double* marginal;  // per-axis vectors of the certificate: targets, then workspace three times as large
     double* sums;      // [largest child table][16]
     void* slots;       // one Incoming per slot
 };

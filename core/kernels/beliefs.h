@@ -14,7 +14,8 @@ namespace blendfield::BF_ISA {
 template <class V>
 struct Normaliser {
     V largest;      // m
-    V log_sum;      // log sum exp((s hat - m) / t); at t = 0: 0
+    V sum;          // sum exp((s hat - m) / t)
+    V log_sum;      // its logarithm; at t = 0: 0
     V inverse;      // 1 / t; at t = 0 a huge number
     V sign;         // s
     V temperature;  // t
@@ -27,8 +28,10 @@ BF_FN V signed_entry(V hat, V sign) {
     return hat > lowest ? hat * sign : lowest;
 }
 
-template <class V, int W>
-BF_FN Normaliser<V> normalise(long long entries, const ScalarOf<V>* hat, V signed_temperature, V counting) {
+// With WRITE the terms of the sum, b_r up to its normalisation, are kept in `belief`.
+template <class V, int W, bool WRITE = false>
+BF_FN Normaliser<V> normalise(long long entries, const ScalarOf<V>* hat, V signed_temperature, V counting,
+                              ScalarOf<V>* belief = nullptr) {
     const V zero = fill<V>(0), one = fill<V>(1);
     Normaliser<V> n;
     n.sign = counting < zero ? -one : one;
@@ -39,29 +42,34 @@ BF_FN Normaliser<V> normalise(long long entries, const ScalarOf<V>* hat, V signe
         n.largest = maximum(n.largest, signed_entry(Lanes<V>::load(hat + e * W), n.sign));
     const V shift = maximum(n.largest, fill<V>(Limits<ScalarOf<V>>::lowest));
     V sum = zero;
-    for (long long e = 0; e < entries; ++e)
-        sum += exponential((signed_entry(Lanes<V>::load(hat + e * W), n.sign) - shift) * n.inverse);
+    for (long long e = 0; e < entries; ++e) {
+        const V term = exponential((signed_entry(Lanes<V>::load(hat + e * W), n.sign) - shift) * n.inverse);
+        sum += term;
+        if constexpr (WRITE) Lanes<V>::store(belief + e * W, term);
+    }
+    n.sum = sum;
     n.log_sum = n.temperature > zero ? logarithm(sum) : zero;
     n.value = n.sign * (n.largest + n.temperature * n.log_sum);
     return n;
 }
 
-// b_r into `belief`.
+// b_r into `belief`, which holds the terms of the sum already.
 template <class V, int W>
-BF_FN void write_beliefs(long long entries, const ScalarOf<V>* hat, const Normaliser<V>& n, ScalarOf<V>* belief) {
+BF_FN void finish_beliefs(long long entries, const ScalarOf<V>* hat, const Normaliser<V>& n, bool all_soft,
+                          ScalarOf<V>* belief) {
     const V zero = fill<V>(0), one = fill<V>(1);
-    const V size = n.largest < zero ? -n.largest : n.largest;
-    const V tie = n.largest - 1e-9 * (one + size);
-    V sum = zero;
-    for (long long e = 0; e < entries; ++e) {
-        const V u = signed_entry(Lanes<V>::load(hat + e * W), n.sign);
-        const V soft = exponential((u - n.largest) * n.inverse);
-        const V hard = u >= tie ? one : zero;
-        const V b = n.temperature > zero ? soft : hard;
-        sum += b;
-        Lanes<V>::store(belief + e * W, b);
+    V scale = one / n.sum;
+    if (!all_soft) {  // some lane has temperature 0: uniform on the entries next to the maximum
+        const V tie = n.largest - 1e-9 * (one + (n.largest < zero ? -n.largest : n.largest));
+        V sum = zero;
+        for (long long e = 0; e < entries; ++e) {
+            const V u = signed_entry(Lanes<V>::load(hat + e * W), n.sign);
+            const V b = n.temperature > zero ? Lanes<V>::load(belief + e * W) : (u >= tie ? one : zero);
+            sum += b;
+            Lanes<V>::store(belief + e * W, b);
+        }
+        scale = one / sum;
     }
-    const V scale = one / sum;
     for (long long e = 0; e < entries; ++e) Lanes<V>::store(belief + e * W, Lanes<V>::load(belief + e * W) * scale);
 }
 

@@ -24,7 +24,7 @@ from blendfield.errors import OptionError
 
 
 class ReferenceProblem:
-    """See `protocol.Problem`. Lists are by region or by link; their tables have the shape of the region or of the child."""
+    """See `protocol.Problem`. Lists are by region (tables in its shape) or by link (tables in the child's shape)."""
 
     def __init__(self, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
         graph = program.graph
@@ -61,11 +61,8 @@ class ReferenceProblem:
     def _split(self, flat: FloatArray, regions: range | list[int]) -> list[FloatArray]:
         shapes = [self.shapes[r] for r in regions]
         ends = np.cumsum([int(np.prod(shape)) for shape in shapes], dtype=np.int64)
-        return (
-            [part.reshape(shape) for part, shape in zip(np.split(flat, ends[:-1]), shapes, strict=True)]
-            if shapes
-            else []
-        )
+        parts = np.split(flat, ends[:-1]) if shapes else []
+        return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _flat_messages(self) -> FloatArray:
         return np.concatenate([np.zeros(0), *(table.ravel() for table in self.lambdas)])
@@ -158,9 +155,7 @@ class ReferenceProblem:
         return np.asarray(belief / belief.sum())
 
     def belief_tables(self, epsilon: float) -> list[FloatArray]:
-        """Beliefs by region; a region with c_r = 0 < eps has no softmax of its own and takes the marginal of a
-        parent.
-        """
+        """Beliefs by region; where c_r = 0 < eps there is no softmax, but the marginal of a parent."""
         beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
         if epsilon > 0.0:
             for r, links in enumerate(self.links_up):
@@ -258,9 +253,7 @@ class ReferenceProblem:
 
 
 def _best(terms: list[FloatArray]) -> BoolArray:
-    """bool [labels]: labels with the fewest -inf among the terms and, among those, the largest sum of the finite
-    ones.
-    """
+    """bool [labels]: those with the fewest -inf among the terms and, of these, the largest sum of the others."""
     stacked = np.array(terms)
     forbidden = np.isneginf(stacked).sum(axis=0)
     total = np.where(np.isneginf(stacked), 0.0, stacked).sum(axis=0)

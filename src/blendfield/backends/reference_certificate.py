@@ -60,9 +60,7 @@ def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> 
 
 
 def gaps(problem: ReferenceProblem, candidate: list[FloatArray]) -> FloatArray:
-    """float64 [R]: eps c_r sum(q log(q/b) - q + b) for the consistent `candidate` q, b the beliefs at the problem's
-    epsilon.
-    """
+    """float64 [R]: eps c_r sum(q log(q/b) - q + b), q the consistent `candidate`, b the beliefs at epsilon."""
     result = np.zeros(len(candidate))
     for r, q in enumerate(candidate):
         c = float(problem.counting_numbers[r])
@@ -80,9 +78,7 @@ def gaps(problem: ReferenceProblem, candidate: list[FloatArray]) -> FloatArray:
 
 
 def _round_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]]) -> FloatArray:
-    """Children are single variables: scale so that no marginal is too large, then add a product that fills what is
-    missing.
-    """
+    """For single-variable children: scale until no marginal is too large, then add the product of what is missing."""
     for link, q in children:
         marginal = link.down(table)
         ratio = np.divide(q, marginal, out=np.ones_like(q), where=marginal > q)
@@ -106,14 +102,13 @@ def _scale_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]
             return table, True
         for link, q in children:
             marginal = link.down(table)
-            table = table * link.up(np.divide(q, marginal, out=np.zeros_like(q), where=marginal > 0.0))
+            usable = marginal >= np.finfo(np.float64).tiny  # q / marginal must not overflow
+            table = table * link.up(np.divide(q, marginal, out=np.zeros_like(q), where=usable))
     return table, False
 
 
 def _project_and_mix(problem: ReferenceProblem, beliefs: list[FloatArray], chosen: list[int]) -> list[FloatArray]:
-    """Alternate projection and absolute value a few times, then give each segment as much of the uniform point as it
-    needs.
-    """
+    """Alternate projection and absolute value, then mix each segment with the uniform point as much as it needs."""
     terms = _projection_terms(problem, chosen)
     tables = _project(problem, terms, {r: beliefs[r] for r in chosen})
     for _ in range(PROJECTIONS - 1):
@@ -142,9 +137,7 @@ class _ProjectionTerm:
 
 
 def _projection_terms(problem: ReferenceProblem, chosen: list[int]) -> list[_ProjectionTerm]:
-    """For every non-empty subset S of a child region: the components of the regions with S, through edges whose child
-    has S.
-    """
+    """For each non-empty subset S of a child: components of the regions with S, through edges whose child has S."""
     among = set(chosen)
     links = [link for link in problem.links if link.child in among]
     links_of_subset: dict[tuple[int, ...], list[Link]] = {}

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 
 def assert_close(actual: npt.ArrayLike, expected: npt.ArrayLike, tolerance: float, what: str = "value") -> None:
-    """Same shape, same infinities, no NaN, and everywhere |actual - expected| <= tolerance * max(1, largest |expected|).
+    """Same shape, same infinities, no NaN; |actual - expected| <= tolerance * max(1, largest |expected|) everywhere.
 
     The scale is that of the whole array: small entries next to large ones carry the rounding of the large ones.
     """

@@ -1,8 +1,8 @@
 """What every backend must do, checked against the reference on fresh random problems.
 
-Each `check_*(backend, rng, tolerance)` draws one problem or a few and raises AssertionError where the backend deviates. Both sides
-are given the same messages before every comparison, so that a check sees the rounding of one step and not its history. The
-tolerance belongs to the backend: pass what its arithmetic allows.
+Each `check_*(backend, rng, tolerance)` draws one problem or a few and raises AssertionError where the backend
+deviates. Both sides are given the same messages before every comparison, so that a check sees the rounding of one
+step and not its history. The tolerance belongs to the backend: pass what its arithmetic allows.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from blendfield.testing.oracles import enumerate_exact
 from blendfield.testing.programs import build_program
 from blendfield.testing.random_models import (
     random_forest,
+    random_grid,
     random_junction_tree,
     random_labels,
     random_region_graph,
@@ -87,17 +88,35 @@ NON_NEGATIVE: tuple[Numbers, ...] = ("ones", "cover", positive_numbers, numbers_
 ALL_NUMBERS: tuple[Numbers, ...] = (*NON_NEGATIVE, "bethe", numbers_of_any_sign)
 
 
+KINDS = (
+    "three levels",
+    "two levels",
+    "four levels",
+    "parts",
+    "explicit",
+    "forest",
+    "junction tree",
+    "grid",
+    "hub",
+    "large tables",
+)
+
+
 def random_program(rng: np.random.Generator, numbers: Numbers) -> tuple[Program, str]:
     """A graph of any kind, in one or several connected parts, with the given counting numbers."""
-    kind = str(
-        rng.choice(["three levels", "two levels", "four levels", "parts", "explicit", "forest", "junction tree"])
-    )
+    kind = str(rng.choice(KINDS))
     if kind == "two levels":
         graph = random_region_graph(rng, 2)
+    elif kind == "grid":  # many regions of few shapes
+        graph = random_grid(rng, (int(rng.integers(5, 9)), int(rng.integers(5, 9))))
+    elif kind == "hub":  # one child with very many parents
+        graph = RegionGraph(rng.integers(2, 4, 45).tolist(), [(0, i) if i % 3 else (i, 0) for i in range(1, 45)])
+    elif kind == "large tables":
+        graph = RegionGraph([31, 40, 7], [(1, 0), (2, 1, 0), (0, 2)])
     elif kind == "four levels":
         graph = random_region_graph(rng, 4, max_labels=3)
     elif kind == "parts":
-        graph = random_region_graph(rng, 3, num_variables=4, max_labels=3, parts=3)
+        graph = random_region_graph(rng, 3, num_variables=4, max_labels=3, parts=int(rng.integers(2, 9)))
     elif kind == "explicit":
         graph = random_region_graph(rng, 3, edges="variables")
         edges = list(zip(graph.edge_parents.tolist(), graph.edge_children.tolist(), strict=True))
@@ -133,7 +152,7 @@ def random_cases(
 
 
 def pair(case: Case, backend: Backend, sweeps: int = 2) -> tuple[Problem, Problem]:
-    """The problem on the backend and on the reference, at the same messages: those of the reference after `sweeps` sweeps."""
+    """The problem on the backend and on the reference, both at the messages of the reference after `sweeps` sweeps."""
     mine, reference = case.compile(backend), case.compile(ReferenceBackend())
     reference.sweep(sweeps)
     mine.set_messages(reference.messages())
@@ -223,7 +242,7 @@ def check_float32_close(backend: Backend, rng: np.random.Generator, tolerance: T
 
 
 def check_block_minimum(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
-    """After the update of one colour class the numerical gradient of F by the class's messages is zero (mathematics §3)."""
+    """After a colour class the numerical gradient of F by the messages of that class is zero (mathematics §3)."""
     del tolerance
     step = 1e-5
     for case in random_cases(rng, numbers=("ones", "cover", positive_numbers), epsilons=(1.0, 0.25)):
@@ -257,7 +276,7 @@ def check_descent(backend: Backend, rng: np.random.Generator, tolerance: Toleran
 
 
 def check_forest(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
-    """One sweep, up and down, with `bethe` is exact on a forest at every temperature: value, marginals, best score at eps = 0."""
+    """One sweep, up and down, with `bethe` is exact on a forest: value and marginals, the best score at eps = 0."""
     for epsilon in EPSILONS:
         graph = random_forest(rng, num_variables=7, max_labels=3)
         tables = random_tables(rng, graph, forbidden=float(rng.choice([0.0, 0.3])))

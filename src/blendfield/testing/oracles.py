@@ -6,6 +6,7 @@ Tables are flat, float64 [graph.table_offsets[-1]], as in `backends.protocol`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -25,7 +26,7 @@ class Exact:
     value: float
     """eps log sum exp(score / eps); the best score at eps = 0"""
     marginals: FloatArray
-    """float64 [tables layout], exact marginals of every region; at eps = 0 of the uniform distribution on the best labellings"""
+    """float64 [tables layout], marginals of every region; at eps = 0 those of the uniform choice of a best labelling"""
     labels: npt.NDArray[np.int64]
     """int64 [V], a labelling of the best score, the lexicographically lowest one"""
     score: float
@@ -65,8 +66,8 @@ def enumerate_exact(graph: RegionGraph, tables: FloatArray, epsilon: float) -> E
 def message_matrix(graph: RegionGraph) -> csr_array:
     """Sparse [table entries, message entries], edges of the user's graph: hat = theta + matrix @ messages.
 
-    Its transpose times the beliefs is the inconsistency of every edge, marginal of the parent minus child, which is also the
-    gradient of F with respect to the messages.
+    Its transpose times the beliefs is the inconsistency of every edge, marginal of the parent minus child, which is
+    also the gradient of F with respect to the messages.
     """
     blocks = [csr_array((int(graph.table_offsets[-1]), 0))]
     for parent, child in zip(graph.edge_parents.tolist(), graph.edge_children.tolist(), strict=True):
@@ -107,7 +108,7 @@ def joint_optimum(
         value = float(np.sum(scale[starts] * (np.log(sums) + top)))
         return value, adjoint @ (weights / sums[region])
 
-    options = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-16, "gtol": 1e-11, "maxcor": 30}
+    options: Any = {"maxiter": iterations, "maxfun": 2 * iterations, "ftol": 1e-16, "gtol": 1e-11, "maxcor": 30}
     start = np.zeros(matrix.shape[1])
     if start.size == 0:
         return value_and_gradient(start)[0]
@@ -115,15 +116,20 @@ def joint_optimum(
 
 
 def lp_optimum(graph: RegionGraph, tables: FloatArray) -> float:
-    """The best score over the local polytope (HiGHS): the optimum at eps = 0. Forbidden entries carry no mass; -inf if none can."""
+    """The best score over the local polytope (HiGHS), the optimum at eps = 0.
+
+    Forbidden entries carry no mass; -inf where no point of the polytope is left.
+    """
     forbidden = np.isneginf(tables)
     region = np.repeat(np.arange(graph.num_regions), graph.table_sizes)
     entries = np.arange(region.size)
     normalised = csr_array((np.ones(region.size), (region, entries)), shape=(graph.num_regions, region.size))
-    constraints = vstack([csr_array(message_matrix(graph).T), normalised], format="csr")
+    constraints: Any = vstack([csr_array(message_matrix(graph).T), normalised], format="csr")
     right = np.concatenate([np.zeros(constraints.shape[0] - graph.num_regions), np.ones(graph.num_regions)])
-    bounds = np.stack([np.zeros(region.size), np.where(forbidden, 0.0, 1.0)], axis=1)
-    result = linprog(-np.where(forbidden, 0.0, tables), A_eq=constraints, b_eq=right, bounds=bounds, method="highs")
+    bounds: Any = np.stack([np.zeros(region.size), np.where(forbidden, 0.0, 1.0)], axis=1)
+    result: Any = linprog(
+        -np.where(forbidden, 0.0, tables), A_eq=constraints, b_eq=right, bounds=bounds, method="highs"
+    )
     if result.status == 2:
         return -np.inf
     if result.status != 0:

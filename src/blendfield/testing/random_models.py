@@ -1,4 +1,4 @@
-"""Random small models with the irregularities real ones have: mixed label counts, unsorted tuples, isolated variables."""
+"""Random small models, irregular like real ones: mixed label counts, unsorted tuples, isolated variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def random_region_graph(
     parts: int = 1,
     edges: str = "hasse",
 ) -> RegionGraph:
-    """Regions of `levels`, `levels` - 1, ..., 2 variables, nested and overlapping, over single variables; `parts` of it side by side.
+    """Regions of `levels`, `levels` - 1, ..., 2 variables, nested and overlapping; `parts` such graphs side by side.
 
     Now and then a variable has one label only, a single-variable region is given explicitly, or a variable is isolated.
     """
@@ -65,6 +65,15 @@ def random_forest(
     return RegionGraph(cardinalities.tolist(), _shuffled(rng, scopes))
 
 
+def random_grid(rng: np.random.Generator, shape: tuple[int, int], *, max_labels: int = 3) -> RegionGraph:
+    """Pairs of 4-neighbours; every variable has 2 or `max_labels` labels."""
+    places = np.arange(shape[0] * shape[1]).reshape(shape)
+    across, down = np.stack([places[:, :-1], places[:, 1:]], axis=-1), np.stack([places[:-1], places[1:]], axis=-1)
+    pairs = np.concatenate([across.reshape(-1, 2), down.reshape(-1, 2)]).tolist()
+    cardinalities = rng.choice([2, max_labels], places.size)
+    return RegionGraph(cardinalities.tolist(), _shuffled(rng, [frozenset(pair) for pair in pairs]))
+
+
 def random_junction_tree(
     rng: np.random.Generator, *, num_cliques: int = 4, max_order: int = 4, max_labels: int = 3
 ) -> RegionGraph:
@@ -93,9 +102,9 @@ def random_labels(rng: np.random.Generator, graph: RegionGraph) -> npt.NDArray[n
 def random_tables(
     rng: np.random.Generator, graph: RegionGraph, *, forbidden: float = 0.0, scale: float = 1.0, integer: bool = False
 ) -> FloatArray:
-    """float64 [tables layout], normal (or integers -2..2); about a part `forbidden` of the joint labels is -inf.
+    """float64 [tables layout], normal (or integers -2..2); a part `forbidden` of each region is -inf.
 
-    One labelling, drawn first, stays allowed everywhere, so that the model is feasible. Single variables lose fewer labels.
+    One labelling, drawn first, stays allowed everywhere: the model is feasible. Single variables lose fewer labels.
     """
     size = int(graph.table_offsets[-1])
     tables = rng.integers(-2, 3, size).astype(np.float64) if integer else scale * rng.standard_normal(size)
@@ -103,9 +112,10 @@ def random_tables(
         planted = random_labels(rng, graph)
         for r, region in enumerate(graph.regions):
             start, stop = int(graph.table_offsets[r]), int(graph.table_offsets[r + 1])
-            drop = rng.random(stop - start) < (forbidden if len(region) > 1 else forbidden / 4)
-            drop[np.ravel_multi_index(tuple(planted[list(region)]), graph.shape(r))] = False
-            tables[start:stop][drop] = -np.inf
+            count = rng.binomial(stop - start, forbidden / 4) if len(region) == 1 else round(forbidden * (stop - start))
+            kept = start + np.ravel_multi_index(tuple(planted[list(region)]), graph.shape(r))
+            others = np.setdiff1d(np.arange(start, stop), kept)
+            tables[rng.choice(others, min(int(count), len(others)), replace=False)] = -np.inf
     return tables
 
 
