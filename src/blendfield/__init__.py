@@ -12,7 +12,15 @@ from blendfield.errors import (
     SupportError,
     TableSizeError,
 )
-from blendfield.graph import RegionGraph
+from blendfield.graph import (
+    RegionGraph,
+    chain_graph,
+    factor_graph,
+    graph_from_networkx,
+    grid_graph,
+    superpixel_graph,
+    tree_graph,
+)
 from blendfield.inference import Anderson, Messages, Progress, Result, infer
 
 __version__ = "0.1.0"

@@ -117,17 +117,14 @@ class ReferenceProblem:
         return messages
 
     def _shares(self, r: int) -> list[float]:
-        """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p), or equal parts.
+        """The part of r's reparametrised potential that goes to each parent: c_p / (c_r + sum c_p), at any eps.
 
-        Equal parts, the rest staying with r, are for eps (c_r + sum c_p) = 0, where every split is an exact block
-        minimiser (leaving r out would lose its potential). At eps = 0 that takes positive counting numbers: with
-        others only the limit eps -> 0 is right, which makes trees with the Moebius numbers exact.
+        Where c_r + sum c_p = 0 every split is an exact block minimiser; equal parts keep the potential of r moving.
         """
         parents = [float(self.counting_numbers[link.parent]) for link in self.links_up[r]]
         own = float(self.counting_numbers[r])
         total = own + sum(parents)
-        vanishes = abs(total) <= 1e-12 * (abs(own) + sum(abs(c) for c in parents))
-        if vanishes or (self.epsilon == 0.0 and min(own, *parents) > 0.0):
+        if abs(total) <= 1e-12 * (abs(own) + sum(abs(c) for c in parents)):
             return [1.0 / (1 + len(parents))] * len(parents)
         return [c / total for c in parents]
 
@@ -205,13 +202,15 @@ class ReferenceProblem:
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
         labels = np.array(labels, dtype=np.int64)
+        # Joint labels that no feasible labelling has count as forbidden too: more guidance for an infeasible start.
+        tables = [np.where(s, t, -np.inf) for s, t in zip(self.support, self.theta, strict=True)]
         for _ in range(max_passes):
             before = labels.copy()
             for variable, regions in enumerate(self.regions_of_variable):
                 terms = []
                 for r in regions:
                     place = tuple(slice(None) if v == variable else int(labels[v]) for v in self.regions[r])
-                    terms.append(self.potentials[r][place])
+                    terms.append(tables[r][place])
                 best = _best(terms)
                 if not best[labels[variable]]:
                     labels[variable] = np.flatnonzero(best)[0]

@@ -53,6 +53,8 @@ def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> 
             candidate[r], converged = _scale_to_children(candidate[r], children)
             failed[segment[r]] |= not converged
         elif children and not deep[segment[r]]:
+            # The result depends on the order; every backend takes the axes by label count, then variable.
+            children.sort(key=lambda pair: (pair[1].size, problem.regions[pair[0].child][0]))
             candidate[r] = _round_to_children(candidate[r], children)
     return candidate, failed
 

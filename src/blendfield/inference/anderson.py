@@ -1,9 +1,11 @@
-"""Anderson mixing (type II) of the messages: the fixed-point iteration x -> T(x), one full sweep, is sped up by combining
+"""Anderson mixing (type II) of the messages (mathematics §8).
 
-    x_next = sum_j w_j T(x_j),     w = argmin |sum_j w_j f_j|^2 + ridge sum_j w_j^2 |f_j|^2   subject to   sum_j w_j = 1,
+The fixed-point iteration x -> T(x), T one full sweep, is sped up by combining the last few points:
 
-over the last few points, f_j = T(x_j) - x_j. The ridge is relative to each residual, so it needs no scale. The vectors stay
-in the backend; only their inner products come up here (mathematics §8).
+    x_next = sum_j w_j T(x_j),     w = argmin |sum_j w_j f_j|^2 + ridge sum_j w_j^2 |f_j|^2,     sum_j w_j = 1,
+
+where f_j = T(x_j) - x_j. The ridge is relative to each residual, so it needs no scale. The vectors stay in the backend;
+only their inner products come up here.
 """
 
 from __future__ import annotations
@@ -21,9 +23,9 @@ from blendfield.errors import OptionError
 class Anderson:
     """How messages are mixed.
 
-    The history holds two copies of the messages per step remembered (and one more). For binary tables of pairs that is about
-    2 * memory times the tables, for many labels much less; `max_bytes` caps it: fewer steps are remembered, none if not
-    even two fit.
+    The history holds two copies of the messages per step remembered (and one more). For binary tables of pairs that is
+    about 2 * memory times the tables, for many labels much less; `max_bytes` caps it: fewer steps are remembered, none
+    if not even two fit.
     """
 
     memory: int = 5
@@ -43,14 +45,14 @@ class Anderson:
             raise OptionError(f"Anderson: regularisation must be a number from 0 to below 1; got {ridge!r}")
 
     def slots(self, message_bytes: int, available: int | None = None) -> int:
-        """Steps that can be remembered when one copy of the messages takes `message_bytes`; 0 when mixing is not possible."""
+        """Steps that can be remembered when one copy of the messages takes `message_bytes`; 0: no mixing."""
         budget = self.max_bytes if available is None else min(self.max_bytes, available)
         fitting = (budget // message_bytes - 1) // 2 if message_bytes else 0
         return self.memory if fitting >= self.memory else fitting if fitting >= 2 else 0
 
 
 class History:
-    """The last few sweeps: slots 0..m-1 of the problem's history, used in turn, and the Gram matrix of their residuals."""
+    """The last few sweeps: slots 0..m-1 of the problem's history, used in turn, and the inner products of residuals."""
 
     def __init__(self, problem: Problem, slots: int, regularisation: float, scratch: int = 0) -> None:
         """`scratch` slots more are allocated behind those used in turn, for the caller."""

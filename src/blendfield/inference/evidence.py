@@ -46,7 +46,7 @@ def check_evidence(graph: RegionGraph, evidence: Any) -> dict[int, int]:
 
 
 def clamp(graph: RegionGraph, flat: RealArray, evidence: dict[int, int], region_of: npt.NDArray[np.int64]) -> None:
-    """Forbid, in place in `flat` [table layout], all labels but the observed ones; the observed label keeps its potential."""
+    """Forbid, in place in `flat` [table layout], all labels but the observed ones, which keep their potential."""
     for variable, label in evidence.items():
         region = region_of[variable]
         table = flat[graph.table_offsets[region] : graph.table_offsets[region + 1]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,10 +35,6 @@ from blendfield.inference.result import Messages, Result, Solution, model_messag
 T = TypeVar("T")
 
 
-@overload
-def infer(graph: RegionGraph, potentials: Any, **options: Any) -> Result: ...
-@overload
-def infer(graph: list[RegionGraph] | tuple[RegionGraph, ...], potentials: Any, **options: Any) -> list[Result]: ...
 def infer(
     graph: RegionGraph | list[RegionGraph] | tuple[RegionGraph, ...],
     potentials: Any,
@@ -56,8 +52,10 @@ def infer(
     backend: str = "auto",
     acceleration: str | Anderson | None = "anderson",
     certificate_every: int | str = "auto",
-) -> Result | list[Result]:
+) -> Any:
     """Beliefs, labels and certified bounds of one model or of many.
+
+    Returns a `Result`, or a list of them for a list of graphs.
 
     Minimises F(lambda) = sum_r eps c_r logsumexp(hat_r / (eps c_r)) over the messages (the maximum at eps c_r = 0). For
     counting numbers >= 0 the reported interval [lower, upper] holds the optimum at any time.
@@ -65,12 +63,13 @@ def infer(
     Parameters
     ----------
     graph
-        A `RegionGraph` with V variables and R regions, or a list of them: all models are then compiled into one problem, and
-        potentials, and if they differ by model counting_numbers, evidence and initial, are lists of the same length.
+        A `RegionGraph` with V variables and R regions, or a list of them: all models are then compiled into one
+        problem; potentials, and if they differ by model counting_numbers, evidence and initial, are lists of the same
+        length. Messages of all models are mixed together, and all are swept until the last has converged.
     potentials
-        Scores, larger is better; -inf forbids. One array per region (of those given or of graph.regions; None is zeros),
-        each with its axes as the region was written; or a bulk pair (region indices int [n], tables [n, ...]) or a
-        list of such pairs; or one flat array [graph.table_offsets[-1]].
+        Scores, larger is better; -inf forbids. One array per region (of those given or of graph.regions; None is
+        zeros), each with its axes as the region was written; or a bulk pair (region indices int [n], tables [n, ...])
+        or a list of such pairs; or one flat array [graph.table_offsets[-1]].
     epsilon
         Temperature: 1 sums, 0 maximises.
     counting_numbers
@@ -281,7 +280,10 @@ def _tables(
                 flat = flat.copy()
             clamp(graph, flat, observed, single_regions(graph))
         parts.append(flat)
-    return parts[0] if single else np.concatenate(parts)
+    if single:
+        return parts[0]
+    tables: RealArray = np.concatenate(parts)
+    return tables
 
 
 def _compile(engine: Backend, models: Models, tables: RealArray, options: Options) -> Problem:

@@ -12,11 +12,12 @@ CHUNK_EDGES = 1 << 16
 
 
 class BeliefLabels:
-    """argmax of b_i for every variable i. b_i = softmax(hat_i / (eps c_i)) has its maximum where sign(c_i) hat_i has it, and
+    """argmax of b_i for every variable i.
+
+    b_i = softmax(hat_i / (eps c_i)) has its maximum where sign(c_i) hat_i has it, and a single-variable region has no
+    children, so the messages are enough:
 
         hat_i = theta_i - sum_{p in P(i)} lambda_{i->p}
-
-    (a single-variable region has no children), so the messages are enough.
     """
 
     def __init__(self, models: Models, tables: RealArray) -> None:

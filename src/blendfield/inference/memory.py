@@ -26,13 +26,11 @@ def available_bytes() -> int | None:
 def in_words(size: int) -> str:
     """ "3.2 GiB" """
     value = float(size)
-    for unit in ("bytes", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024:
-            break
+    units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"]
+    while value >= 1024 and len(units) > 1:
         value /= 1024
-    else:
-        unit = "PiB"
-    return f"{size} bytes" if unit == "bytes" else f"{value:.1f} {unit}"
+        del units[0]
+    return f"{value:.0f} bytes" if units[0] == "bytes" else f"{value:.1f} {units[0]}"
 
 
 def _system() -> int | None:

@@ -19,7 +19,7 @@ SLACK = {"float64": 1e-13, "float32": 1e-7}
 
 
 def solve(problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper) -> str:
-    """Sweep until converged or told to stop; returns the reason. At the end the messages are those after a full sweep."""
+    """Sweep until converged or told to stop; returns the reason. At the end the messages are those after a sweep."""
     while (reason := monitor.exhausted()) is None:
         sweeper.sweep()
         monitor.iteration += 1
@@ -242,8 +242,10 @@ class Monitor:
         """Enter (upper, lower, gap), each float64 [N], into the history, in place of what it has for this iteration."""
         summary = self.bounds.summary()
         if self.certified_at == self.iteration:
-            for entries in (self.iterations, self.seconds, self.upper, self.lower, self.gap):
-                entries.pop()  # type: ignore[attr-defined]
+            self.iterations.pop()
+            self.seconds.pop()
+            for entries in (self.upper, self.lower, self.gap):
+                entries.pop()
         self.certified_at = self.iteration
         self.iterations.append(self.iteration)
         self.seconds.append(self.elapsed())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -24,7 +24,8 @@ def flatten_potentials(graph: RegionGraph, potentials: Any, dtype: DataType = "f
     Accepted forms, R regions of which the user gave G:
 
     * a sequence of G or R array-likes, each of its region's shape; None stands for zeros;
-    * a bulk pair (region indices int [n], tables [n, ...]), all of one shape, or a list of such pairs; other regions are zero;
+    * a bulk pair (region indices int [n], tables [n, ...]), all of one shape, or a list of such pairs; other regions are
+      zero;
     * one flat array in the layout returned here (not copied when it is of `dtype` already).
 
     Values are real numbers or -inf (forbidden).
@@ -187,18 +188,20 @@ def _require_numeric(table: npt.NDArray[Any], where: str) -> None:
 def _cast(table: npt.NDArray[Any], dtype: DataType, where: str) -> RealArray:
     """`table` in `dtype`; a finite number that would become infinite there is an error, not a forbidden label."""
     if table.dtype == dtype:
-        return table
+        return cast(RealArray, table)
     with np.errstate(over="ignore"):
-        cast: RealArray = table.astype(dtype)
-    if table.dtype.kind == "f" and table.dtype.itemsize > cast.dtype.itemsize and (
-        np.isinf(cast) & np.isfinite(table)
-    ).any():
+        converted: RealArray = table.astype(dtype)
+    if (
+        table.dtype.kind == "f"
+        and table.dtype.itemsize > converted.dtype.itemsize
+        and (np.isinf(converted) & np.isfinite(table)).any()
+    ):
         raise PotentialError(f"{where}: a value is too large for {dtype} (use -inf to forbid a label)")
-    return cast
+    return converted
 
 
 def _check_values(graph: RegionGraph, flat: RealArray, dtype: DataType) -> None:
-    """Reject NaN, +inf and numbers whose sums would overflow. The usual case needs two passes and no temporary array."""
+    """Reject NaN, +inf and numbers whose sums would overflow. Usually two passes and no temporary array."""
     if len(flat) == 0:
         return
     limit = LARGEST[dtype]

@@ -26,7 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 LongArray = npt.NDArray[np.int64]
 
 ZERO_REPLACEMENT = 1e-3
-"""Zero counting numbers of outer regions become this share of the mean of the positive ones: with zero, block descent gets stuck."""
+"""Zero counting numbers of outer regions become this share of the mean of the positive ones: at 0 descent gets stuck."""
 
 
 class Kind(IntEnum):
@@ -44,7 +44,7 @@ class Kind(IntEnum):
 
 @dataclass(frozen=True)
 class Models:
-    """One or many models as one program. N models, R regions, V variables, S segments (every segment lies in one model)."""
+    """One or many models as one program. N models, R regions, V variables, S segments, each part of one model."""
 
     graphs: list[RegionGraph]
     program: Program
@@ -59,20 +59,18 @@ class Models:
 
     def per_model(self, per_segment: FloatArray) -> FloatArray:
         """float64 [N]: sums over the segments of each model."""
-        return np.bincount(self.segment_model, weights=per_segment, minlength=len(self.graphs))
-
-    def models_with(self, kind: Kind) -> BoolArray:
-        """bool [N]: the models that have a segment of this kind."""
-        return np.bincount(self.segment_model, weights=self.segment_kind == kind, minlength=len(self.graphs)) > 0
+        return np.bincount(self.segment_model, weights=per_segment, minlength=len(self.graphs)).astype(np.float64)
 
 
 def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, single: bool) -> Models:
-    """Compile `graphs`, each with the counting numbers `specs[k]`, into one program. `single`: errors need not name the model."""
+    """`graphs`, each with the counting numbers `specs[k]`, as one program. `single`: errors need not name the model."""
     union = disjoint_union(graphs)
-    numbers = np.concatenate([
-        _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
-        for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
-    ])
+    numbers = np.concatenate(
+        [
+            _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
+            for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
+        ]
+    )
     graph = union.graph
     parents, children = relink(graph, numbers)
     segment, num_segments = components(graph, parents, children)
@@ -117,7 +115,7 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
 
 
 def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) -> FloatArray:
-    """float64 [R]: the counting numbers of one model; zeros and negative numbers of outer regions are dealt with here."""
+    """float64 [R]: the counting numbers of one model; what cannot be used on outer regions is dealt with here."""
     try:
         numbers = np.array(counting_numbers(graph, spec), dtype=np.float64)
     except BlendfieldError as error:
@@ -132,7 +130,8 @@ def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) ->
     if (outer & (numbers < 0)).any():
         region = int((outer & (numbers < 0)).argmax())
         raise CountingNumberError(
-            f"{where}region {region} is an outer region with children: its counting number must be > 0; got {numbers[region]:g}"
+            f"{where}region {region} is an outer region with children: its counting number must be > 0; "
+            f"got {numbers[region]:g}"
         )
     zero = outer & (numbers == 0)
     if zero.any():
@@ -141,7 +140,7 @@ def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) ->
         numbers[zero] = replacement
         if epsilon > 0:  # at epsilon = 0 they do not change the program, only the way to its optimum
             warnings.warn(
-                f"{where}{int(zero.sum())} outer regions have counting number 0, the first is region {int(zero.argmax())}; "
+                f"{where}{int(zero.sum())} outer regions have counting number 0, first region {int(zero.argmax())}; "
                 f"{replacement:g} is used there, since message passing gets stuck at 0",
                 BlendfieldWarning,
                 stacklevel=5,

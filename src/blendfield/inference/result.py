@@ -68,7 +68,8 @@ class Messages:
     @property
     def keys(self) -> npt.NDArray[np.int64]:
         """int64 [E'], increasing: one number per edge, parent * num_regions + child."""
-        return self.edge_parents.astype(np.int64) * self.graph.num_regions + self.edge_children
+        keys: npt.NDArray[np.int64] = self.edge_parents.astype(np.int64) * self.graph.num_regions + self.edge_children
+        return keys
 
     def __len__(self) -> int:
         return len(self.edge_parents)
@@ -90,7 +91,7 @@ class Messages:
         return self.values[end - int(self.graph.table_sizes[child]) : end].reshape(self.graph.shape(child))
 
     def copy_from(self, other: Messages) -> None:
-        """Take the values of `other`, messages of the same graph, on the edges that both have (relinking may differ)."""
+        """Take the values of `other`, messages of the same graph, on the edges both have (relinking may differ)."""
         if np.array_equal(self.keys, other.keys):
             self.values[:] = other.values
             return
@@ -101,7 +102,8 @@ class Messages:
         """int64: the places in `values` of the tables of `edges`, one edge after the other."""
         sizes = self.graph.table_sizes[self.edge_children[edges]]
         within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        return np.repeat(self._ends[edges] - sizes, sizes) + within
+        entries: npt.NDArray[np.int64] = np.repeat(self._ends[edges] - sizes, sizes) + within
+        return entries
 
     def __repr__(self) -> str:
         return f"Messages({len(self)} edges, {len(self.values)} entries, {self.values.dtype})"
@@ -185,7 +187,7 @@ class Result:
     converged: bool
     """gap <= tolerance * max(1, |upper|); with negative counting numbers: consistent beliefs to that tolerance"""
     stop_reason: str
-    """"converged", "max_iterations", "time_limit", "callback", "interrupted" or "stalled" (no progress in this precision)"""
+    """"converged", "max_iterations", "time_limit", "callback", "interrupted" or "stalled" (no progress any more)"""
     iterations: int
     """full sweeps over all classes"""
     history: dict[str, npt.NDArray[Any]]
@@ -199,7 +201,7 @@ class Result:
 
     @property
     def beliefs(self) -> Tables:
-        """One array per region: b_r = softmax(hat_r / (eps c_r)), computed when first asked for; `.flat` has them all."""
+        """One array per region, b_r = softmax(hat_r / (eps c_r)), computed when asked for; `.flat` has them all."""
         models = self._solution.models
         offsets = models.program.graph.table_offsets
         first, last = models.region_starts[self._model : self._model + 2]

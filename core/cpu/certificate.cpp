@@ -1,0 +1,538 @@
+// The certificate of the CPU problem: consistent beliefs q near the beliefs b, and the gap they prove,
+//
+//   F - D(q) = sum_r eps c_r KL(q_r || b_r)        (at eps c_r = 0: value_r - <q_r, hat_r>).
+//
+// Per connected component ("segment") one of three ways to q:
+//   two_level    all children are single variables: rounding inside the kernels, block by block, no copy of the tables;
+//   projection   deeper graphs: Euclidean projection onto the marginalisation constraints in closed form, repeated on |q|,
+//                then mixed with the uniform point;
+//   scaling      some label is forbidden: iterative scaling on the support, small regions first.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <unordered_map>
+
+#include "cpu/problem.h"
+#include "cpu/thread_pool.h"
+
+namespace blendfield {
+
+namespace {
+
+constexpr double infinity = std::numeric_limits<double>::infinity();
+constexpr int projections = 10;
+constexpr int scaling_rounds = 200;
+constexpr double scaling_residual = 1e-13;
+
+// Strides of a table's axes inside the table over the axes in `mask`; returns that table's size.
+int64_t strides_of_mask(const std::vector<int>& extents, uint32_t mask, int64_t* strides) {
+    int64_t size = 1;
+    for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
+        strides[a] = mask >> a & 1 ? size : 0;
+        if (mask >> a & 1) size *= extents[a];
+    }
+    return size;
+}
+
+// Calls f(entry, label) over a table, label = position in the table over the axes with the given strides.
+template <class F>
+void for_labels(const std::vector<int>& extents, const int64_t* strides, int64_t entries, F f) {
+    const int axes = static_cast<int>(extents.size());
+    int digit[32] = {};
+    const int last = extents[axes - 1];
+    const int64_t last_stride = strides[axes - 1];
+    int64_t row = 0;
+    for (int64_t e = 0; e < entries;) {
+        for (int y = 0; y < last; ++y, ++e) f(e, row + y * last_stride);
+        for (int a = axes - 2; a >= 0; --a) {
+            row += strides[a];
+            if (++digit[a] < extents[a]) break;
+            row -= strides[a] * extents[a];
+            digit[a] = 0;
+        }
+    }
+}
+
+// The pure interaction of a marginal: its mean along every axis removed, in place.
+void remove_means(const std::vector<int>& extents, double* table, int64_t size) {
+    int64_t inner = 1;
+    for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
+        const int n = extents[a];
+        for (int64_t outer = 0; outer < size / (n * inner); ++outer)
+            for (int64_t k = 0; k < inner; ++k) {
+                double* line = table + outer * n * inner + k;
+                double mean = 0;
+                for (int y = 0; y < n; ++y) mean += line[y * inner];
+                mean /= n;
+                for (int y = 0; y < n; ++y) line[y * inner] -= mean;
+            }
+        inner *= n;
+    }
+}
+
+}  // namespace
+
+// What the projection and the scaling need to know of the graph; made at the first certificate.
+template <class T>
+struct Problem<T>::Deep {
+    struct Region {
+        int32_t region;
+        int64_t table;  // offset of its q, core order
+        int64_t first_node, last_node;
+        int64_t first_child, last_child;
+    };
+    struct Node {  // a region and a subset of its axes on which it must agree with others
+        uint32_t mask;
+        int64_t size, marginal;  // of the subset's table; offset of the region's marginal
+        int32_t component;
+    };
+    struct Child {
+        int32_t deep;  // number of the child among `regions`
+        uint32_t mask;
+    };
+    std::vector<Region> regions;
+    std::vector<int32_t> number;  // [all regions] place in `regions`, -1
+    std::vector<Node> nodes;
+    std::vector<Child> children;
+    std::vector<int64_t> component_start;
+    std::vector<int32_t> component_nodes, node_region;
+    std::vector<ValueItem> items;
+    std::vector<int32_t> zero;  // regions with c = 0 and parents: b is the marginal of the first parent
+    std::vector<Child> zero_parent;
+    int64_t entries = 0, marginals = 0;
+};
+
+template <class T>
+void Problem<T>::prepare_certificate() {
+    prepared_ = true;
+    const std::vector<Place> where = places();
+    const int64_t segments = program_.segments;
+    strategy_.assign(segments, two_level);
+    for (int64_t e = 0; e < program_.edges; ++e) {
+        const int32_t child = program_.edge_children[e];
+        if (program_.region_offsets[child + 1] - program_.region_offsets[child] > 1)
+            strategy_[program_.segment[child]] = projection;
+    }
+    if (forbidden_)
+        for (int64_t r = 0; r < layout_.regions; ++r) {
+            const Group& g = layout_.groups[where[r].group];
+            if (!g.forbidden || strategy_[program_.segment[r]] == scaling) continue;
+            const T* table = tables_.data() + table_at(where[r]);
+            for (int64_t e = 0; e < g.entries; ++e)
+                if (table[e * g.width] == -infinity) {
+                    strategy_[program_.segment[r]] = scaling;
+                    break;
+                }
+        }
+
+    deep_ = std::make_shared<Deep>();
+    Deep& deep = *deep_;
+    const bool any_two_level = std::count(strategy_.begin(), strategy_.end(), two_level) > 0;
+    for (const ValueItem& item : layout_.all_items) {
+        const Group& g = layout_.groups[item.group];
+        uint32_t two = 0, other = 0;
+        for (int l = 0; l < g.width; ++l)
+            if (item.mask >> l & 1) {
+                const int32_t r = layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l];
+                (strategy_[program_.segment[r]] == two_level ? two : other) |= 1u << l;
+            }
+        if (two) (g.sends ? child_items_ : parent_items_).push_back({item.group, item.block, two, item.light});
+        if (other) deep.items.push_back({item.group, item.block, other, item.light});
+    }
+    child_items_.shrink_to_fit(), parent_items_.shrink_to_fit();
+
+    const size_t groups = layout_.groups.size();
+    q_offset_.assign(groups, 0);
+    child_start_.assign(groups, 0);
+    child_width_.resize(groups);
+    child_width_pointers_.assign(groups, nullptr);
+    if (any_two_level) {
+        int64_t q_size = 0, slot_lanes = 0;
+        for (size_t k = 0; k < groups; ++k) {
+            const Group& g = layout_.groups[k];
+            const int64_t padded = static_cast<int64_t>(g.blocks) * g.width;
+            q_offset_[k] = q_size;
+            if (g.sends && g.extents.size() == 1) q_size += padded * g.entries;
+            child_start_[k] = slot_lanes;
+            slot_lanes += padded * static_cast<int64_t>(g.slots.size());
+            child_width_[k].assign(std::max<size_t>(g.slots.size(), 1), 1);
+            child_width_pointers_[k] = child_width_[k].data();
+        }
+        if (q_size >= static_cast<int64_t>(no_edge)) throw std::length_error("too many labels for one certificate");
+        child_beliefs_.reset(q_size);
+        child_q_.assign(slot_lanes, 0);
+        fixed_.assign(layout_.lanes, 0);
+        for_edges(where, [&](int64_t e, int64_t, int, int slot) {
+            const int32_t parent = program_.edge_parents[e], child = program_.edge_children[e];
+            if (strategy_[program_.segment[child]] != two_level) return;
+            const Group &pg = layout_.groups[where[parent].group], &cg = layout_.groups[where[child].group];
+            const int64_t padded = static_cast<int64_t>(pg.blocks) * pg.width;
+            child_q_[child_start_[where[parent].group] + slot * padded + where[parent].lane] = static_cast<unsigned>(
+                q_offset_[where[child].group] + static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
+                where[child].lane % cg.width);
+            child_width_[where[parent].group][slot] = cg.width;
+            if (program_.counting[child] == 0) {
+                uint8_t& fixed = fixed_[cg.first_lane + where[child].lane];
+                if (!fixed) zero_children_.push_back({child, parent, static_cast<int32_t>(slot)});
+                fixed = 1;
+            }
+        });
+    }
+    if (deep.items.empty()) return;
+
+    // Everything below concerns the segments that need more than rounding.
+    deep.number.assign(layout_.regions, -1);
+    std::vector<int32_t> order;
+    for (int64_t r = 0; r < layout_.regions; ++r)
+        if (strategy_[program_.segment[r]] != two_level) order.push_back(static_cast<int32_t>(r));
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {  // small regions first
+        return layout_.groups[where[a].group].extents.size() < layout_.groups[where[b].group].extents.size();
+    });
+    for (int32_t r : order) {
+        deep.number[r] = static_cast<int32_t>(deep.regions.size());
+        deep.regions.push_back({r, deep.entries, 0, 0, 0, 0});
+        deep.entries += layout_.groups[where[r].group].entries;
+    }
+    std::vector<std::vector<typename Deep::Child>> children(deep.regions.size());
+    std::unordered_map<uint64_t, int32_t> node_number;
+    std::vector<int32_t> leader;
+    std::vector<std::pair<int32_t, uint32_t>> raw;  // (deep region, mask)
+    auto node = [&](int32_t number, uint32_t mask) {
+        const auto [found, fresh] =
+            node_number.try_emplace(static_cast<uint64_t>(number) << 32 | mask, static_cast<int32_t>(raw.size()));
+        if (fresh) {
+            raw.emplace_back(number, mask);
+            leader.push_back(found->second);
+        }
+        return found->second;
+    };
+    auto find = [&](int32_t x) {
+        while (leader[x] != x) x = leader[x] = leader[leader[x]];
+        return x;
+    };
+    std::vector<uint8_t> zero_done(deep.regions.size(), 0);
+    for_edges(where, [&](int64_t e, int64_t, int, int slot) {
+        const int32_t parent = deep.number[program_.edge_parents[e]], child = deep.number[program_.edge_children[e]];
+        if (parent < 0) return;
+        const Group& pg = layout_.groups[where[program_.edge_parents[e]].group];
+        const uint32_t mask = pg.slot_masks[slot];
+        children[parent].push_back({child, mask});
+        if (program_.counting[program_.edge_children[e]] == 0 && !zero_done[child]) {
+            zero_done[child] = 1;
+            deep.zero.push_back(child);
+            deep.zero_parent.push_back({parent, mask});
+        }
+        if (strategy_[program_.segment[program_.edge_children[e]]] != projection) return;
+        const int axes = __builtin_popcount(mask);
+        for (uint32_t subset = 1; subset < (1u << axes); ++subset) {
+            uint32_t in_parent = 0, rest = mask;
+            for (int k = 0; k < axes; ++k, rest &= rest - 1)
+                if (subset >> k & 1) in_parent |= rest & -rest;
+            const int32_t a = find(node(parent, in_parent)), b = find(node(child, subset));
+            leader[std::max(a, b)] = std::min(a, b);
+        }
+    });
+    // Nodes in the order of their regions, subsets from large to small.
+    std::vector<int32_t> sorted(raw.size()), component(raw.size(), -1);
+    std::iota(sorted.begin(), sorted.end(), 0);
+    std::sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
+        return raw[a].first != raw[b].first ? raw[a].first < raw[b].first : raw[a].second > raw[b].second;
+    });
+    int32_t components = 0;
+    std::vector<int64_t> count;
+    for (int32_t k : sorted) {
+        const int32_t root = find(k);
+        if (component[root] < 0) component[root] = components++, count.push_back(0);
+        component[k] = component[root];
+        ++count[component[k]];
+        const Group& g = layout_.groups[where[deep.regions[raw[k].first].region].group];
+        int64_t strides[32];
+        const int64_t size = strides_of_mask(g.extents, raw[k].second, strides);
+        deep.nodes.push_back({raw[k].second, size, deep.marginals, component[k]});
+        deep.node_region.push_back(raw[k].first);
+        deep.marginals += size;
+    }
+    deep.component_start.assign(components + 1, 0);
+    std::partial_sum(count.begin(), count.end(), deep.component_start.begin() + 1);
+    deep.component_nodes.resize(deep.nodes.size());
+    std::vector<int64_t> fill(deep.component_start.begin(), deep.component_start.end() - 1);
+    for (size_t k = 0; k < deep.nodes.size(); ++k)
+        deep.component_nodes[fill[deep.nodes[k].component]++] = static_cast<int32_t>(k);
+    size_t next = 0;
+    for (size_t d = 0; d < deep.regions.size(); ++d) {
+        deep.regions[d].first_node = static_cast<int64_t>(next);
+        while (next < deep.nodes.size() && deep.node_region[next] == static_cast<int32_t>(d)) ++next;
+        deep.regions[d].last_node = static_cast<int64_t>(next);
+        deep.regions[d].first_child = static_cast<int64_t>(deep.children.size());
+        deep.children.insert(deep.children.end(), children[d].begin(), children[d].end());
+        deep.regions[d].last_child = static_cast<int64_t>(deep.children.size());
+    }
+}
+
+template <class T>
+void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps) {
+    const std::vector<Place> where = zero_children_.empty() ? std::vector<Place>() : places();
+    parallel_for(threads_, zero_children_.size(), all_cost_, [&](int64_t begin, int64_t end, int) {
+        std::vector<double> hat, marginal;
+        for (int64_t k = begin; k < end; ++k) {  // q of a child with c = 0: the marginal of a parent
+            const auto& [child, parent, slot] = zero_children_[k];
+            const Group &pg = layout_.groups[where[parent].group], &cg = layout_.groups[where[child].group];
+            hat_of(where, parent, hat);
+            const double temperature = smoothing * program_.counting[parent];
+            const double largest = *std::max_element(hat.begin(), hat.end());
+            marginal.assign(cg.entries, 0.0);
+            int64_t strides[32];
+            strides_of_mask(pg.extents, pg.slot_masks[slot], strides);
+            double total = 0;
+            for_labels(pg.extents, strides, pg.entries, [&](int64_t e, int64_t y) {
+                const double b = std::exp((hat[e] - largest) / temperature);
+                marginal[y] += b;
+                total += b;
+            });
+            double* q = child_beliefs_.data() + q_offset_[where[child].group] +
+                        static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
+                        where[child].lane % cg.width;
+            for (int64_t y = 0; y < cg.entries; ++y) q[y * cg.width] = marginal[y] / total;
+        }
+    });
+    const CertificateView view{smoothing,
+                               child_beliefs_.data(),
+                               q_offset_.data(),
+                               zero_children_.empty() ? nullptr : fixed_.data(),
+                               child_q_.data(),
+                               child_start_.data(),
+                               child_width_pointers_.data()};
+    parallel_for(threads_, child_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
+        kernels_->certificate(view_, view, child_items_.data(), begin, end, scratch_[t], child_values, child_gaps);
+    });
+    parallel_for(threads_, parent_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
+        kernels_->certificate(view_, view, parent_items_.data(), begin, end, scratch_[t], values, gaps);
+    });
+}
+
+template <class T>
+void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed) {
+    Deep& deep = *deep_;
+    const std::vector<Place> where = places();
+    Buffer<double> q(deep.entries), marginals(deep.marginals);
+    const ProblemView<T> smooth = with_epsilon(smoothing);
+    auto group_of = [&](const typename Deep::Region& d) -> const Group& { return layout_.groups[where[d.region].group]; };
+    auto for_lanes = [&](const ValueItem& item, auto f) {
+        const Group& g = layout_.groups[item.group];
+        for (int l = 0; l < g.width; ++l)
+            if (item.mask >> l & 1)
+                f(g, l, deep.regions[deep.number[layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l]]]);
+    };
+    const int64_t regions = static_cast<int64_t>(deep.regions.size());
+    auto over_regions = [&](int64_t first, int64_t last, auto f) {
+        parallel_for(threads_, last - first, deep.entries, [&](int64_t begin, int64_t end, int) {
+            for (int64_t d = first + begin; d < first + end; ++d) f(deep.regions[d]);
+        });
+    };
+
+    // Beliefs, region by region.
+    parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
+        for (int64_t k = begin; k < end; ++k) {
+            kernels_->beliefs(smooth, deep.items[k], scratch_[t]);
+            for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
+                for (int64_t e = 0; e < g.entries; ++e) q[d.table + e] = scratch_[t].block[1][e * g.width + l];
+            });
+        }
+    });
+    for (size_t k = 0; k < deep.zero.size(); ++k) {
+        const auto &child = deep.regions[deep.zero[k]], &parent = deep.regions[deep.zero_parent[k].deep];
+        const Group& pg = group_of(parent);
+        std::fill_n(q.data() + child.table, group_of(child).entries, 0.0);
+        int64_t strides[32];
+        strides_of_mask(pg.extents, deep.zero_parent[k].mask, strides);
+        for_labels(pg.extents, strides, pg.entries,
+                   [&](int64_t e, int64_t y) { q[child.table + y] += q[parent.table + e]; });
+    }
+
+    // Projection: b_r += (g_S - m_S^r) / v_r for every node (r, S), m the pure marginal, v_r = |Y_r| / |Y_S|, g_S the mean
+    // of m over the component with weights 1 / v_r.
+    auto needs_projection = [&](const typename Deep::Region& d) {
+        return strategy_[program_.segment[d.region]] == projection;
+    };
+    const bool any_projection = std::count(strategy_.begin(), strategy_.end(), projection) > 0;
+    for (int round = 0; any_projection && round < projections; ++round) {
+        over_regions(0, regions, [&](const typename Deep::Region& d) {
+            if (!needs_projection(d)) return;
+            const Group& g = group_of(d);
+            double* table = q.data() + d.table;
+            double total = 0;
+            for (int64_t e = 0; e < g.entries; ++e) total += table[e] = std::abs(table[e]);
+            for (int64_t e = 0; e < g.entries; ++e) table[e] /= total;
+            for (int64_t k = d.first_node; k < d.last_node; ++k) {
+                const auto& node = deep.nodes[k];
+                double* m = marginals.data() + node.marginal;
+                std::fill_n(m, node.size, 0.0);
+                int64_t strides[32];
+                strides_of_mask(g.extents, node.mask, strides);
+                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { m[y] += table[e]; });
+                std::vector<int> extents;
+                for (size_t a = 0; a < g.extents.size(); ++a)
+                    if (node.mask >> a & 1) extents.push_back(g.extents[a]);
+                remove_means(extents, m, node.size);
+            }
+        });
+        // m becomes (g_S - m) / v_r.
+        const int64_t components = static_cast<int64_t>(deep.component_start.size()) - 1;
+        parallel_for(threads_, components, deep.marginals, [&](int64_t begin, int64_t end, int) {
+            std::vector<double> common, volume;
+            for (int64_t c = begin; c < end; ++c) {
+                const int64_t first = deep.component_start[c], last = deep.component_start[c + 1];
+                const int64_t size = deep.nodes[deep.component_nodes[first]].size;
+                common.assign(size, 0.0);
+                volume.clear();
+                double weight = 0;
+                for (int64_t k = first; k < last; ++k) {
+                    const auto& node = deep.nodes[deep.component_nodes[k]];
+                    const auto& d = deep.regions[deep.node_region[deep.component_nodes[k]]];
+                    volume.push_back(static_cast<double>(group_of(d).entries) / static_cast<double>(size));
+                    weight += 1 / volume.back();
+                    for (int64_t y = 0; y < size; ++y) common[y] += marginals[node.marginal + y] / volume.back();
+                }
+                for (double& x : common) x /= weight;
+                for (int64_t k = first; k < last; ++k) {
+                    double* m = marginals.data() + deep.nodes[deep.component_nodes[k]].marginal;
+                    for (int64_t y = 0; y < size; ++y) m[y] = (common[y] - m[y]) / volume[k - first];
+                }
+            }
+        });
+        std::vector<uint8_t> negative(regions, 0);
+        over_regions(0, regions, [&](const typename Deep::Region& d) {
+            if (!needs_projection(d)) return;
+            const Group& g = group_of(d);
+            double* table = q.data() + d.table;
+            for (int64_t k = d.first_node; k < d.last_node; ++k) {
+                const double* m = marginals.data() + deep.nodes[k].marginal;
+                int64_t strides[32];
+                strides_of_mask(g.extents, deep.nodes[k].mask, strides);
+                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { table[e] += m[y]; });
+            }
+            for (int64_t e = 0; e < g.entries; ++e)
+                if (table[e] < 0) negative[deep.number[d.region]] = 1;
+        });
+        if (std::count(negative.begin(), negative.end(), 1) == 0) break;
+    }
+    if (any_projection) {  // just enough of the uniform point
+        std::vector<double> mixing(program_.segments, 0.0);
+        for (const auto& d : deep.regions) {
+            if (!needs_projection(d)) continue;
+            const int64_t entries = group_of(d).entries;
+            const double least = *std::min_element(q.data() + d.table, q.data() + d.table + entries);
+            const double uniform = 1.0 / static_cast<double>(entries);
+            double& part = mixing[program_.segment[d.region]];
+            if (least < 0) part = std::max(part, std::min(1.0, (1 + 1e-12) * -least / (uniform - least)));
+        }
+        over_regions(0, regions, [&](const typename Deep::Region& d) {
+            if (!needs_projection(d)) return;
+            const int64_t entries = group_of(d).entries;
+            const double part = mixing[program_.segment[d.region]], add = part / static_cast<double>(entries);
+            for (int64_t e = 0; e < entries; ++e) q[d.table + e] = std::max((1 - part) * q[d.table + e] + add, 0.0);
+        });
+    }
+
+    // Scaling: regions of one order depend on smaller ones only.
+    std::vector<uint8_t> missed(regions, 0);
+    auto scale = [&](const typename Deep::Region& d) {
+        if (strategy_[program_.segment[d.region]] != scaling) return;
+        const Group& g = group_of(d);
+        double* table = q.data() + d.table;
+        std::vector<double> marginal;
+        int64_t strides[32];
+        for (int round = 0; round <= scaling_rounds; ++round) {
+            double residual = 0;
+            for (int64_t k = d.first_child; k < d.last_child; ++k) {
+                const double* want = q.data() + deep.regions[deep.children[k].deep].table;
+                marginal.assign(strides_of_mask(g.extents, deep.children[k].mask, strides), 0.0);
+                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { marginal[y] += table[e]; });
+                for (size_t y = 0; y < marginal.size(); ++y)
+                    residual = std::max(residual, std::abs(marginal[y] - want[y]));
+            }
+            if (residual <= scaling_residual) return;
+            for (int64_t k = d.first_child; k < d.last_child; ++k) {
+                const double* want = q.data() + deep.regions[deep.children[k].deep].table;
+                marginal.assign(strides_of_mask(g.extents, deep.children[k].mask, strides), 0.0);
+                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { marginal[y] += table[e]; });
+                for (size_t y = 0; y < marginal.size(); ++y) marginal[y] = marginal[y] > 0 ? want[y] / marginal[y] : 0.0;
+                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { table[e] *= marginal[y]; });
+            }
+        }
+        missed[deep.number[d.region]] = 1;
+    };
+    for (int64_t first = 0; first < regions;) {
+        int64_t last = first;
+        const size_t axes = group_of(deep.regions[first]).extents.size();
+        while (last < regions && group_of(deep.regions[last]).extents.size() == axes) ++last;
+        over_regions(first, last, scale);
+        first = last;
+    }
+    for (int64_t d = 0; d < regions; ++d)
+        if (missed[d]) failed[program_.segment[deep.regions[d].region]] = 1;
+
+    parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
+        for (int64_t k = begin; k < end; ++k) {
+            for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
+                for (int64_t e = 0; e < g.entries; ++e) scratch_[t].block[1][e * g.width + l] = q[d.table + e];
+            });
+            kernels_->gaps(view_, deep.items[k], k, scratch_[t], values, gaps);
+        }
+    });
+}
+
+template <class T>
+CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
+    if (!prepared_) prepare_certificate();
+    const size_t children = child_items_.size(), parents = parent_items_.size(), others = deep_->items.size();
+    std::vector<double> value_items(children + parents + others), gap_items(children + parents + others);
+    const bool by_lane = region_gaps || program_.segments > 1 || others;
+    Buffer<double> value_lanes(by_lane ? layout_.lanes : 0), gap_lanes(by_lane ? layout_.lanes : 0);
+    auto sinks = [&](size_t first) {
+        return std::pair<Sink, Sink>({value_items.data() + first, value_lanes.data()},
+                                     {gap_items.data() + first, gap_lanes.data()});
+    };
+    const auto [child_values, child_gaps] = sinks(0);
+    const auto [parent_values, parent_gaps] = sinks(children);
+    const auto [other_values, other_gaps] = sinks(children + parents);
+    two_level_certificate(smoothing, child_values, child_gaps, parent_values, parent_gaps);
+    std::vector<uint8_t> failed(program_.segments, 0);
+    if (others) general_certificate(smoothing, other_values, other_gaps, failed);
+
+    CertificateSums out;
+    out.value = sum_by_segment(value_items, value_lanes.data());
+    out.spread.assign(program_.segments, 0.0);
+    out.gap.assign(program_.segments, 0.0);
+    if (region_gaps) out.region_gaps.assign(layout_.regions, 0.0);
+    if (by_lane) {
+        for (size_t lane = 0; lane < layout_.region_of_lane.size(); ++lane) {
+            const int32_t r = layout_.region_of_lane[lane];
+            if (r < 0) continue;
+            const double c = program_.counting[r];
+            double gap = c >= 0 ? std::max(gap_lanes[lane], 0.0) : std::min(gap_lanes[lane], 0.0);
+            if (failed[program_.segment[r]]) gap = infinity;
+            out.gap[program_.segment[r]] += gap;
+            out.spread[program_.segment[r]] += std::abs(gap);
+            if (region_gaps) out.region_gaps[r] = gap;
+        }
+    } else if (program_.segments) {
+        for (double gap : gap_items) {
+            out.gap[0] += gap;
+            out.spread[0] += std::abs(gap);
+        }
+    }
+    return out;
+}
+
+template void Problem<double>::two_level_certificate(double, Sink, Sink, Sink, Sink);
+template void Problem<float>::two_level_certificate(double, Sink, Sink, Sink, Sink);
+template void Problem<double>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&);
+template void Problem<float>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&);
+template void Problem<double>::prepare_certificate();
+template void Problem<float>::prepare_certificate();
+template CertificateSums Problem<double>::certificate(double, bool);
+template CertificateSums Problem<float>::certificate(double, bool);
+
+}  // namespace blendfield

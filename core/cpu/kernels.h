@@ -1,0 +1,43 @@
+// The functions every instruction set provides; see kernels_isa.cpp. Ranges are half open, outputs never overlap between
+// items, so any split over threads gives the same bits.
+#pragma once
+#include "cpu/views.h"
+
+namespace blendfield {
+
+template <class T>
+struct Kernels {
+    // mu of the items, written over lambda of the same slot.
+    void (*heavy)(const ProblemView<T>&, const HeavyItem*, long long begin, long long end, Scratch&);
+    // lambda of the light blocks, written over mu; `values` (or null): per block, sum of eps c_hat logsumexp(B / (eps c_hat)),
+    // the value of all regions in {r} + P(r).
+    void (*light)(const ProblemView<T>&, const int* blocks, long long begin, long long end, Scratch&, double* values);
+    // Values of the regions of the items.
+    void (*values)(const ProblemView<T>&, const ValueItem*, long long begin, long long end, Scratch&, Sink values);
+    // Beliefs of one item into scratch.block[1] ([entry][lane], float64).
+    void (*beliefs)(const ProblemView<T>&, const ValueItem&, Scratch&);
+    // Two-level certificate: q, values and gaps of the items; children (regions with parents) before their parents.
+    void (*certificate)(const ProblemView<T>&, const CertificateView&, const ValueItem*, long long begin, long long end,
+                        Scratch&, Sink values, Sink gaps);
+    // Gaps and values of item k whose q is in scratch.block[1].
+    void (*gaps)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, Sink values, Sink gaps);
+    // base = theta - sum of lambda upwards, for the light blocks of regions that have children.
+    void (*refresh_base)(const ProblemView<T>&, const int* blocks, long long begin, long long end);
+    // Vector operations of the mixing on [begin, end).
+    double (*dot)(const T*, const T*, long long begin, long long end);
+    void (*subtract)(const T* a, const T* b, T* out, long long begin, long long end);  // out = a - b
+    void (*combine)(const T* const* vectors, const double* weights, int count, T* out, long long begin, long long end);
+    // Sum of exp over an array: the yardstick of the benchmarks.
+    double (*bare_exp)(const T*, long long count);
+};
+
+struct InstructionSet {
+    const char* name;
+    const Kernels<double>* float64;
+    const Kernels<float>* float32;
+};
+
+// The best instruction set of this CPU, chosen once; BLENDFIELD_ISA=baseline|avx2|avx512 overrides.
+const InstructionSet& instruction_set();
+
+}  // namespace blendfield

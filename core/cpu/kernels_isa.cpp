@@ -1,0 +1,699 @@
+// The loops over lane blocks, compiled once per instruction set (BF_ISA). Includes no standard header with inline code:
+// everything here lives in the namespace of its instruction set.
+#include "cpu/kernels.h"
+#include "cpu/pack.h"
+#include "kernels/beliefs.h"
+#include "kernels/certificate.h"
+#include "kernels/messages.h"
+
+namespace blendfield::BF_ISA {
+
+namespace {
+
+template <int W>
+constexpr unsigned full_mask = W == 32 ? 0xffffffffu : (1u << W) - 1;
+
+template <int P>
+BF_FN unsigned pack_mask(unsigned mask, int pack) {
+    return (mask >> (pack * P)) & (P == 32 ? 0xffffffffu : (1u << P) - 1);
+}
+
+template <class T, class V>
+BF_FN V counting_of(const GroupView& g, int block, int lane) {
+    return g.counting_uniform ? fill<V>(ScalarOf<V>(g.counting[0]))
+                              : load_as<V>(g.counting + (long long)block * g.width + lane);
+}
+
+// ---------------------------------------------------------------------------------------------------- heavy phase
+
+template <class T, int W, bool SOFT, int L>
+void pair_block(bool first, int l0, int l1, const T* table, const T* other, T* out, T* sums,
+                const BlockPack<T, W>* temperature, const BlockPack<T, W>* inverse, unsigned mask) {
+    using V = BlockPack<T, W>;
+    constexpr int P = Traits<V>::lanes;
+    for (int k = 0; k < W / P; ++k) {
+        if (!pack_mask<P>(mask, k)) continue;
+        const T *t = table + k * P, *o = other + k * P;
+        T* to = out + k * P;
+        if constexpr (L == 2)
+            pair_message_binary<V, W, SOFT>(first, t, o, to, temperature[k], inverse[k]);
+        else if (first)
+            pair_message_first<V, W, SOFT, L, L>(l0, l1, t, o, to, temperature[k], inverse[k]);
+        else
+            pair_message_second<V, W, SOFT, L, L>(l0, l1, t, o, to, sums, temperature[k], inverse[k]);
+    }
+}
+
+template <class T, int W, bool SOFT>
+void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem& item, Scratch& scratch) {
+    using V = BlockPack<T, W>;
+    constexpr int P = Traits<V>::lanes;
+    const SlotView& slot = g.slot[item.slot];
+    const long long block = item.block;
+    const T* table = (g.base >= 0 ? view.base + g.base : view.tables + g.tables) + block * g.entries * W;
+    T* out = view.messages + slot.messages + block * slot.labels * W;
+    T* sums = reinterpret_cast<T*>(scratch.sums);
+
+    V temperature[W / P], inverse[W / P];
+    for (int k = 0; k < W / P; ++k) {
+        V c;
+        if (g.counting_uniform)
+            c = fill<V>(T(g.counting[0]));
+        else
+            for (int l = 0; l < P; ++l) {
+                if constexpr (P == 1)
+                    c = T(g.counting[block * W + k]);
+                else
+                    c[l] = T(g.counting[block * W + k * P + l]);
+            }
+        temperature[k] = c * T(view.epsilon);
+        inverse[k] = temperature[k] > fill<V>(0) ? fill<V>(1) / temperature[k] : fill<V>(T(1e30));
+    }
+
+    // A block in which other lanes send in other classes: those keep what they have.
+    T* kept = reinterpret_cast<T*>(scratch.block[0]);
+    const bool partial = item.mask != full_mask<W>;
+    if (partial)
+        for (long long k = 0; k < (long long)slot.labels * W; ++k) kept[k] = out[k];
+
+    if (g.axes == 2 && g.slots == 2) {
+        const bool first = item.slot == 0;
+        const SlotView& across = g.slot[1 - item.slot];
+        const T* other = view.messages + across.messages + block * across.labels * W;
+        const int l0 = g.extents[0], l1 = g.extents[1];
+        auto* run = &pair_block<T, W, SOFT, 0>;
+        if constexpr (W == 32)
+            if (l0 == l1) switch (l0) {
+                    case 2: run = &pair_block<T, W, SOFT, 2>; break;
+                    case 3: run = &pair_block<T, W, SOFT, 3>; break;
+                    case 4: run = &pair_block<T, W, SOFT, 4>; break;
+                    case 5: run = &pair_block<T, W, SOFT, 5>; break;
+                    case 6: run = &pair_block<T, W, SOFT, 6>; break;
+                    case 7: run = &pair_block<T, W, SOFT, 7>; break;
+                    case 8: run = &pair_block<T, W, SOFT, 8>; break;
+                }
+        run(first, l0, l1, table, other, out, sums, temperature, inverse, item.mask);
+    } else {
+        auto* incoming = static_cast<Incoming<T>*>(scratch.slots);
+        for (int k = 0; k < W / P; ++k) {
+            if (!pack_mask<P>(item.mask, k)) continue;
+            int others = 0;
+            for (int s = 0; s < g.slots; ++s)
+                if (s != item.slot)
+                    incoming[others++] = {view.messages + g.slot[s].messages + block * g.slot[s].labels * W + k * P,
+                                          g.slot[s].strides, g.slot[s].last_stride, 0};
+            general_message<V, W, SOFT>(g.axes, g.extents, g.outer, table + k * P, slot.strides, slot.last_stride,
+                                        slot.labels, others, incoming, out + k * P, sums, temperature[k], inverse[k]);
+        }
+    }
+    if (partial)
+        for (long long y = 0; y < slot.labels; ++y)
+            for (int l = 0; l < W; ++l)
+                if (!(item.mask >> l & 1)) out[y * W + l] = kept[y * W + l];
+}
+
+// One lane, vectorised over the entries of its rows: for lone large tables and long chains.
+template <class T, bool SOFT>
+void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem& item, Scratch& scratch) {
+    using V = NativePack<T>;
+    constexpr int P = Traits<V>::lanes;
+    constexpr int max_axes = 32;
+    const SlotView& slot = g.slot[item.slot];
+    const long long block = item.block;
+    const T* table = (g.base >= 0 ? view.base + g.base : view.tables + g.tables) + block * g.entries;
+    T* out = view.messages + slot.messages + block * slot.labels;
+    T* sums = reinterpret_cast<T*>(scratch.sums);
+    T* row_buffer = reinterpret_cast<T*>(scratch.block[0]);
+    const T temperature = T(view.epsilon * g.counting[g.counting_uniform ? 0 : block]);
+    const T inverse = temperature > 0 ? T(1) / temperature : T(1e30);
+    auto* incoming = static_cast<Incoming<T>*>(scratch.slots);
+    int others = 0;
+    for (int s = 0; s < g.slots; ++s)
+        if (s != item.slot)
+            incoming[others++] = {view.messages + g.slot[s].messages + block * g.slot[s].labels, g.slot[s].strides,
+                                  g.slot[s].last_stride, 0};
+    const int last = g.last, vectors = last / P * P;
+    for (int c = 0; c < slot.labels; ++c) out[c] = -Limits<T>::infinity, sums[c] = 0;
+    for (int pass = 0; pass < (SOFT ? 2 : 1); ++pass) {
+        int digit[max_axes] = {};
+        int own = 0;
+        for (int k = 0; k < others; ++k) incoming[k].offset = 0;
+        const T* row = table;
+        for (long long o = 0; o < g.outer; ++o, row += last) {
+            T constant = 0;
+            for (int k = 0; k < others; ++k)
+                if (!incoming[k].last_stride) constant += incoming[k].start[incoming[k].offset];
+            const T* source = row;
+            for (int k = 0; k < others; ++k)
+                if (incoming[k].last_stride) {
+                    const T* add = incoming[k].start + incoming[k].offset;
+                    for (int y = 0; y < last; ++y) row_buffer[y] = source[y] + add[y];
+                    source = row_buffer;
+                }
+            T* target = out + own;
+            T* sum_target = sums + own;
+            const V shift_by = fill<V>(constant), scale = fill<V>(inverse);
+            int y = 0;
+            if (slot.last_stride) {
+                if (pass == 0) {
+                    for (; y < vectors; y += P)
+                        Lanes<V>::store(target + y,
+                                        maximum(Lanes<V>::load(target + y), Lanes<V>::load(source + y) + shift_by));
+                    for (; y < last; ++y) target[y] = maximum(target[y], source[y] + constant);
+                } else {
+                    for (; y < vectors; y += P) {
+                        const V shift = finite(Lanes<V>::load(target + y));
+                        Lanes<V>::store(sum_target + y,
+                                        Lanes<V>::load(sum_target + y) +
+                                            exponential((Lanes<V>::load(source + y) + shift_by - shift) * scale));
+                    }
+                    for (; y < last; ++y)
+                        sum_target[y] += exponential((source[y] + constant - finite(target[y])) * inverse);
+                }
+            } else if (pass == 0) {
+                V best = minus_infinity<V>();
+                for (; y < vectors; y += P) best = maximum(best, Lanes<V>::load(source + y));
+                T largest = max_of_lanes(best);
+                for (; y < last; ++y) largest = maximum(largest, source[y]);
+                *target = maximum(*target, largest + constant);
+            } else {
+                const T shift = finite(*target) - constant;
+                const V shift_all = fill<V>(shift);
+                V total = fill<V>(0);
+                for (; y < vectors; y += P) total += exponential((Lanes<V>::load(source + y) - shift_all) * scale);
+                T sum = sum_of_lanes(total);
+                for (; y < last; ++y) sum += exponential((source[y] - shift) * inverse);
+                *sum_target += sum;
+            }
+            for (int axis = g.axes - 2; axis >= 0; --axis) {
+                own += slot.strides[axis];
+                for (int k = 0; k < others; ++k) incoming[k].offset += incoming[k].strides[axis];
+                if (++digit[axis] < g.extents[axis]) break;
+                own -= slot.strides[axis] * g.extents[axis];
+                for (int k = 0; k < others; ++k) incoming[k].offset -= incoming[k].strides[axis] * g.extents[axis];
+                digit[axis] = 0;
+            }
+        }
+    }
+    if constexpr (SOFT)
+        for (int c = 0; c < slot.labels; ++c) out[c] = finish_message(out[c], sums[c], temperature);
+}
+
+template <class T>
+void heavy(const ProblemView<T>& view, const HeavyItem* items, long long begin, long long end, Scratch& scratch) {
+    const bool soft = view.epsilon > 0;
+    for (long long k = begin; k < end; ++k) {
+        const HeavyItem& item = items[k];
+        const GroupView& g = view.groups[item.group];
+        if (g.width == 32)
+            soft ? heavy_block<T, 32, true>(view, g, item, scratch) : heavy_block<T, 32, false>(view, g, item, scratch);
+        else if (g.width == 8)
+            soft ? heavy_block<T, 8, true>(view, g, item, scratch) : heavy_block<T, 8, false>(view, g, item, scratch);
+        else
+            soft ? heavy_rows<T, true>(view, g, item, scratch) : heavy_rows<T, false>(view, g, item, scratch);
+    }
+}
+
+// ---------------------------------------------------------------------------------------------------- light phase
+
+// out [entries][C] += messages of all children, lanes [lane, lane + C) of a block stored in blocks of W.
+template <class T, class S, int W, int C>
+void add_children(const ProblemView<T>& view, const GroupView& g, long long block, int lane, S* out) {
+    for (int s = 0; s < g.slots; ++s) {
+        const SlotView& slot = g.slot[s];
+        const T* message = view.messages + slot.messages + block * slot.labels * W + lane;
+        int digit[32] = {};
+        int own = 0;
+        S* row = out;
+        for (long long o = 0; o < g.outer; ++o) {
+            for (int y = 0; y < g.last; ++y, row += C) {
+                const T* m = message + (long long)(own + y * slot.last_stride) * W;
+                for (int l = 0; l < C; ++l) row[l] += S(m[l]);
+            }
+            for (int axis = g.axes - 2; axis >= 0; --axis) {
+                own += slot.strides[axis];
+                if (++digit[axis] < g.extents[axis]) break;
+                own -= slot.strides[axis] * g.extents[axis];
+                digit[axis] = 0;
+            }
+        }
+    }
+}
+
+// Lanes [8 o, 8 o + C) of a light block; C = 8, or 1 for groups stored lane by lane.
+template <class T, int W, int C>
+void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock& light, int o, Scratch& scratch,
+                double* value) {
+    using V = BlockPack<T, C>;
+    constexpr int P = Traits<V>::lanes;
+    const unsigned mask = C == 1 ? 1u : (light.mask >> (8 * o)) & 0xffu;
+    const long long labels = g.entries, block = light.block;
+    const int lane = 8 * o, degree = light.degree;
+    T* total = reinterpret_cast<T*>(scratch.light);
+    T* mu = total + labels * C;
+    V* weights = static_cast<V*>(scratch.weights);  // [degree]
+
+    const T* theta = view.tables + g.tables + block * labels * W + lane;
+    for (long long y = 0; y < labels; ++y)
+        for (int l = 0; l < C; ++l) total[y * C + l] = theta[y * W + l];
+    if (g.slots) add_children<T, T, W, C>(view, g, block, lane, total);
+
+    for (int j = 0; j < degree; ++j) {
+        const ParentEdge& edge = view.edges[light.edge + j];
+        const unsigned* index = view.index + light.index + (long long)j * W + lane;
+        T* to = mu + j * labels * C;
+        if (C == 8 && (edge.contiguous >> o & 1)) {
+            const T* from = view.messages + index[0];
+            for (long long y = 0; y < labels; ++y)
+                for (int l = 0; l < C; ++l) to[y * C + l] = from[y * edge.stride + l];
+        } else {
+            for (int l = 0; l < C; ++l) {
+                if (index[l] == no_edge) {
+                    for (long long y = 0; y < labels; ++y) to[y * C + l] = 0;
+                } else {
+                    const T* from = view.messages + index[l];
+                    for (long long y = 0; y < labels; ++y) to[y * C + l] = from[y * edge.stride];
+                }
+            }
+        }
+    }
+    for (int k = 0; k < C / P; ++k) {
+        for (int j = 0; j < degree; ++j)
+            weights[j] = light.weight_uniform
+                             ? fill<V>(view.weights[light.weight + j])
+                             : Lanes<V>::load(view.weights + light.weight + (long long)j * W + lane + k * P);
+        if (g.forbidden)
+            outgoing_messages<V, C, true>(labels, degree, total + k * P, mu + k * P, weights);
+        else
+            outgoing_messages<V, C, false>(labels, degree, total + k * P, mu + k * P, weights);
+        if (value) {
+            V hat = light.weight_uniform
+                        ? fill<V>(view.weights[light.weight + degree])
+                        : Lanes<V>::load(view.weights + light.weight + (long long)degree * W + lane + k * P);
+            const V temperature = hat * T(view.epsilon);
+            const V inverse = temperature > fill<V>(0) ? fill<V>(1) / temperature : fill<V>(T(1e30));
+            V largest = minus_infinity<V>();
+            for (long long y = 0; y < labels; ++y) largest = maximum(largest, Lanes<V>::load(total + y * C + k * P));
+            V sum = fill<V>(0);
+            for (long long y = 0; y < labels; ++y)
+                sum += exponential((Lanes<V>::load(total + y * C + k * P) - finite(largest)) * inverse);
+            const V result = finish_message(largest, sum, temperature);
+            for (int l = 0; l < P; ++l)
+                if (mask >> (k * P + l) & 1) *value += double(lane_of(result, l));
+        }
+    }
+    for (int j = 0; j < degree; ++j) {
+        const ParentEdge& edge = view.edges[light.edge + j];
+        const unsigned* index = view.index + light.index + (long long)j * W + lane;
+        const T* from = mu + j * labels * C;
+        if (C == 8 && (edge.contiguous >> o & 1)) {
+            T* to = view.messages + index[0];
+            for (long long y = 0; y < labels; ++y)
+                for (int l = 0; l < C; ++l) to[y * edge.stride + l] = from[y * C + l];
+        } else {
+            for (int l = 0; l < C; ++l) {
+                if (index[l] == no_edge) continue;
+                T* to = view.messages + index[l];
+                for (long long y = 0; y < labels; ++y) to[y * edge.stride] = from[y * C + l];
+            }
+        }
+    }
+    if (g.base >= 0) {
+        T* base = view.base + g.base + block * labels * W + lane;
+        for (int l = 0; l < C; ++l) {
+            if (!(mask >> l & 1)) continue;
+            for (long long y = 0; y < labels; ++y) {
+                T b = theta[y * W + l];
+                for (int j = 0; j < degree; ++j)
+                    if (view.index[light.index + (long long)j * W + lane + l] != no_edge) b -= mu[(j * labels + y) * C + l];
+                base[y * W + l] = b;
+            }
+        }
+    }
+}
+
+template <class T>
+void light(const ProblemView<T>& view, const int* blocks, long long begin, long long end, Scratch& scratch,
+           double* values) {
+    for (long long k = begin; k < end; ++k) {
+        const LightBlock& block = view.lights[blocks[k]];
+        const GroupView& g = view.groups[block.group];
+        if (values) values[k] = 0;
+        double* value = values ? values + k : nullptr;
+        if (g.width == 1)
+            light_part<T, 1, 1>(view, g, block, 0, scratch, value);
+        else if (g.width == 8)
+            light_part<T, 8, 8>(view, g, block, 0, scratch, value);
+        else
+            for (int o = 0; o < 4; ++o)
+                if (block.mask >> (8 * o) & 0xffu) light_part<T, 32, 8>(view, g, block, o, scratch, value);
+    }
+}
+
+template <class T>
+void refresh_base(const ProblemView<T>& view, const int* blocks, long long begin, long long end) {
+    for (long long k = begin; k < end; ++k) {
+        const LightBlock& light = view.lights[blocks[k]];
+        const GroupView& g = view.groups[light.group];
+        if (g.base < 0) continue;
+        const long long offset = (long long)light.block * g.entries * g.width;
+        for (int l = 0; l < g.width; ++l) {
+            if (!(light.mask >> l & 1)) continue;
+            for (long long y = 0; y < g.entries; ++y) {
+                T b = view.tables[g.tables + offset + y * g.width + l];
+                for (int j = 0; j < light.degree; ++j) {
+                    const unsigned at = view.index[light.index + (long long)j * g.width + l];
+                    if (at != no_edge) b -= view.messages[at + y * view.edges[light.edge + j].stride];
+                }
+                view.base[g.base + offset + y * g.width + l] = b;
+            }
+        }
+    }
+}
+
+// ---------------------------------------------------------------------------------------- values, beliefs, certificate
+
+// hat_r = theta_r + sum_c lambda_{c->r} - sum_p lambda_{r->p}, in float64, [entries][W].
+template <class T, int W>
+void hat_block(const ProblemView<T>& view, const ValueItem& item, double* hat) {
+    const GroupView& g = view.groups[item.group];
+    const long long block = item.block, size = g.entries * W;
+    const T* source = (g.base >= 0 ? view.base + g.base : view.tables + g.tables) + block * size;
+    for (long long k = 0; k < size; ++k) hat[k] = double(source[k]);
+    if (g.slots) add_children<T, double, W, W>(view, g, block, 0, hat);
+    if (!g.sends || g.base >= 0) return;
+    const LightBlock& light = view.lights[item.light];
+    for (int j = 0; j < light.degree; ++j) {
+        const ParentEdge& edge = view.edges[light.edge + j];
+        const unsigned* index = view.index + light.index + (long long)j * W;
+        for (int l = 0; l < W; ++l) {
+            if (index[l] == no_edge) continue;
+            const T* message = view.messages + index[l];
+            for (long long y = 0; y < g.entries; ++y) hat[y * W + l] -= double(message[y * edge.stride]);
+        }
+    }
+}
+
+BF_FN void deposit(const GroupView& g, const ValueItem& item, long long k, int lane, double term, Sink sink) {
+    sink.items[k] += term;
+    if (sink.lanes) sink.lanes[g.first_lane + (long long)item.block * g.width + lane] = term;
+}
+
+// Calls f(pack number, first lane, V counting numbers) for the packs of a block with active lanes.
+template <int W, class F>
+BF_FN void for_packs(const GroupView& g, const ValueItem& item, F f) {
+    using V = BlockPack<double, W>;
+    constexpr int P = Traits<V>::lanes;
+    for (int k = 0; k < W / P; ++k)
+        if (pack_mask<P>(item.mask, k)) f(k * P, counting_of<double, V>(g, item.block, k * P));
+}
+
+template <class T, int W>
+void values_block(const ProblemView<T>& view, const ValueItem& item, long long k, Scratch& scratch, Sink sink) {
+    using V = BlockPack<double, W>;
+    const GroupView& g = view.groups[item.group];
+    hat_block<T, W>(view, item, scratch.block[0]);
+    for_packs<W>(g, item, [&](int lane, V counting) {
+        const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
+        for (int l = 0; l < Traits<V>::lanes; ++l)
+            if (item.mask >> (lane + l) & 1) deposit(g, item, k, lane + l, lane_of(n.value, l), sink);
+    });
+}
+
+template <class T>
+void values(const ProblemView<T>& view, const ValueItem* items, long long begin, long long end, Scratch& scratch,
+            Sink sink) {
+    for (long long k = begin; k < end; ++k) {
+        sink.items[k] = 0;
+        const int width = view.groups[items[k].group].width;
+        if (width == 32)
+            values_block<T, 32>(view, items[k], k, scratch, sink);
+        else if (width == 8)
+            values_block<T, 8>(view, items[k], k, scratch, sink);
+        else
+            values_block<T, 1>(view, items[k], k, scratch, sink);
+    }
+}
+
+template <class T, int W>
+void beliefs_block(const ProblemView<T>& view, const ValueItem& item, Scratch& scratch) {
+    using V = BlockPack<double, W>;
+    const GroupView& g = view.groups[item.group];
+    hat_block<T, W>(view, item, scratch.block[0]);
+    for_packs<W>(g, item, [&](int lane, V counting) {
+        const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
+        write_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, scratch.block[1] + lane);
+    });
+}
+
+template <class T>
+void beliefs(const ProblemView<T>& view, const ValueItem& item, Scratch& scratch) {
+    const int width = view.groups[item.group].width;
+    if (width == 32)
+        beliefs_block<T, 32>(view, item, scratch);
+    else if (width == 8)
+        beliefs_block<T, 8>(view, item, scratch);
+    else
+        beliefs_block<T, 1>(view, item, scratch);
+}
+
+// Calls f(entry, label of the slot) over a table.
+template <class F>
+BF_FN void for_entries(const GroupView& g, const SlotView& slot, F f) {
+    int digit[32] = {};
+    int own = 0;
+    long long e = 0;
+    for (long long o = 0; o < g.outer; ++o) {
+        for (int y = 0; y < g.last; ++y, ++e) f(e, own + y * slot.last_stride);
+        for (int axis = g.axes - 2; axis >= 0; --axis) {
+            own += slot.strides[axis];
+            if (++digit[axis] < g.extents[axis]) break;
+            own -= slot.strides[axis] * g.extents[axis];
+            digit[axis] = 0;
+        }
+    }
+}
+
+// Makes q (in place, starting from beliefs) consistent with the q of its children, single variables: scale axis by axis so
+// that no marginal exceeds its target, then add prod_i e_i(y_i) / delta^(k-1), e_i the residuals, each of mass delta.
+template <class V, int W>
+void round_to_children(const GroupView& g, const double* target, double* q, double* work, double* factor) {
+    const V zero = fill<V>(0), one = fill<V>(1);
+    const double* wanted = target;
+    for (int s = 0; s < g.slots; ++s) {
+        const SlotView& slot = g.slot[s];
+        for (int y = 0; y < slot.labels; ++y) Lanes<V>::store(work + (long long)y * W, zero);
+        for_entries(g, slot, [&](long long e, int y) {
+            Lanes<V>::store(work + (long long)y * W, Lanes<V>::load(work + (long long)y * W) + Lanes<V>::load(q + e * W));
+        });
+        for (int y = 0; y < slot.labels; ++y) {
+            const V marginal = Lanes<V>::load(work + (long long)y * W), want = Lanes<V>::load(wanted + (long long)y * W);
+            Lanes<V>::store(factor + (long long)y * W, marginal > want ? want / marginal : one);
+        }
+        for_entries(g, slot, [&](long long e, int y) {
+            Lanes<V>::store(q + e * W, Lanes<V>::load(q + e * W) * Lanes<V>::load(factor + (long long)y * W));
+        });
+        wanted += (long long)slot.labels * W;
+    }
+    // Residuals of every axis into `work`, normalised to one; their mass is delta.
+    wanted = target;
+    double* residual = work;
+    V delta = zero;
+    for (int s = 0; s < g.slots; ++s) {
+        const SlotView& slot = g.slot[s];
+        for (int y = 0; y < slot.labels; ++y) Lanes<V>::store(residual + (long long)y * W, zero);
+        for_entries(g, slot, [&](long long e, int y) {
+            Lanes<V>::store(residual + (long long)y * W,
+                            Lanes<V>::load(residual + (long long)y * W) + Lanes<V>::load(q + e * W));
+        });
+        V mass = zero;
+        for (int y = 0; y < slot.labels; ++y) {
+            const V left = Lanes<V>::load(wanted + (long long)y * W) - Lanes<V>::load(residual + (long long)y * W);
+            const V kept = left > zero ? left : zero;
+            mass += kept;
+            Lanes<V>::store(residual + (long long)y * W, kept);
+        }
+        delta = s == 0 ? mass : delta;
+        const V scale = mass > zero ? one / mass : zero;
+        for (int y = 0; y < slot.labels; ++y)
+            Lanes<V>::store(residual + (long long)y * W, Lanes<V>::load(residual + (long long)y * W) * scale);
+        wanted += (long long)slot.labels * W;
+        residual += (long long)slot.labels * W;
+    }
+    // Axes without a child share the residual evenly.
+    long long covered = 1;
+    for (int s = 0; s < g.slots; ++s) covered *= g.slot[s].labels;
+    const V each = delta * (double(covered) / double(g.entries));
+    int digit[32] = {};
+    for (long long e = 0; e < g.entries; ++e) {
+        V add = each;
+        const double* r = work;
+        for (int s = 0; s < g.slots; ++s) {
+            int label = 0;
+            for (int a = 0; a < g.axes; ++a) label += digit[a] * g.slot[s].strides[a];
+            add *= Lanes<V>::load(r + (long long)label * W);
+            r += (long long)g.slot[s].labels * W;
+        }
+        Lanes<V>::store(q + e * W, Lanes<V>::load(q + e * W) + add);
+        for (int axis = g.axes - 1; axis >= 0; --axis) {
+            if (++digit[axis] < g.extents[axis]) break;
+            digit[axis] = 0;
+        }
+    }
+}
+
+template <class T, int W>
+void certificate_block(const ProblemView<T>& view, const CertificateView& c, const ValueItem& item, long long k,
+                       Scratch& scratch, Sink values, Sink gaps) {
+    using V = BlockPack<double, W>;
+    constexpr int P = Traits<V>::lanes;
+    const GroupView& g = view.groups[item.group];
+    double *hat = scratch.block[0], *q = scratch.block[1], *target = scratch.marginal;
+    hat_block<T, W>(view, item, hat);
+    const long long block = item.block, padded = (long long)g.blocks * W;
+    long long targets = 0;
+    for (int s = 0; s < g.slots; ++s) {  // gather the children's q
+        const unsigned* at = c.child_q + c.child_start[item.group] + s * padded + block * W;
+        const int stride = c.child_width[item.group][s];
+        for (int l = 0; l < W; ++l)
+            for (int y = 0; y < g.slot[s].labels; ++y)
+                target[(targets + y) * W + l] = (item.mask >> l & 1) ? c.q[at[l] + (long long)y * stride] : 1.0;
+        targets += g.slot[s].labels;
+    }
+    for_packs<W>(g, item, [&](int lane, V counting) {
+        const auto n = normalise<V, W>(g.entries, hat + lane, counting * view.epsilon, counting);
+        const auto smooth = c.smoothing == view.epsilon
+                                ? n
+                                : normalise<V, W>(g.entries, hat + lane, counting * c.smoothing, counting);
+        write_beliefs<V, W>(g.entries, hat + lane, smooth, q + lane);
+        if (g.slots)
+            round_to_children<V, W>(g, target + lane, q + lane, target + targets * W + lane, target + 2 * targets * W + lane);
+        if (g.sends) {
+            double* own = c.q + c.q_offset[item.group] + block * g.entries * W;
+            for (int l = 0; l < P; ++l) {
+                if (!(item.mask >> (lane + l) & 1)) continue;
+                const bool fixed = c.fixed && c.fixed[g.first_lane + block * W + lane + l];
+                for (long long y = 0; y < g.entries; ++y) {
+                    const long long at = y * W + lane + l;
+                    if (fixed)
+                        q[at] = own[at];
+                    else
+                        own[at] = q[at];
+                }
+            }
+        }
+        const V gap = gap_of_lane<V, W>(g.entries, hat + lane, q + lane, n);
+        for (int l = 0; l < P; ++l)
+            if (item.mask >> (lane + l) & 1) {
+                deposit(g, item, k, lane + l, lane_of(n.value, l), values);
+                deposit(g, item, k, lane + l, lane_of(gap, l), gaps);
+            }
+    });
+}
+
+template <class T>
+void certificate(const ProblemView<T>& view, const CertificateView& c, const ValueItem* items, long long begin,
+                 long long end, Scratch& scratch, Sink values, Sink gaps) {
+    for (long long k = begin; k < end; ++k) {
+        values.items[k] = gaps.items[k] = 0;
+        const int width = view.groups[items[k].group].width;
+        if (width == 32)
+            certificate_block<T, 32>(view, c, items[k], k, scratch, values, gaps);
+        else if (width == 8)
+            certificate_block<T, 8>(view, c, items[k], k, scratch, values, gaps);
+        else
+            certificate_block<T, 1>(view, c, items[k], k, scratch, values, gaps);
+    }
+}
+
+template <class T, int W>
+void gaps_block(const ProblemView<T>& view, const ValueItem& item, long long k, Scratch& scratch, Sink values,
+                Sink gaps) {
+    using V = BlockPack<double, W>;
+    const GroupView& g = view.groups[item.group];
+    hat_block<T, W>(view, item, scratch.block[0]);
+    for_packs<W>(g, item, [&](int lane, V counting) {
+        const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
+        const V gap = gap_of_lane<V, W>(g.entries, scratch.block[0] + lane, scratch.block[1] + lane, n);
+        for (int l = 0; l < Traits<V>::lanes; ++l)
+            if (item.mask >> (lane + l) & 1) {
+                deposit(g, item, k, lane + l, lane_of(n.value, l), values);
+                deposit(g, item, k, lane + l, lane_of(gap, l), gaps);
+            }
+    });
+}
+
+template <class T>
+void gaps(const ProblemView<T>& view, const ValueItem& item, long long k, Scratch& scratch, Sink values, Sink gaps) {
+    values.items[k] = gaps.items[k] = 0;
+    const int width = view.groups[item.group].width;
+    if (width == 32)
+        gaps_block<T, 32>(view, item, k, scratch, values, gaps);
+    else if (width == 8)
+        gaps_block<T, 8>(view, item, k, scratch, values, gaps);
+    else
+        gaps_block<T, 1>(view, item, k, scratch, values, gaps);
+}
+
+// ---------------------------------------------------------------------------------------------------- vectors
+
+template <class T>
+double dot(const T* a, const T* b, long long begin, long long end) {
+    constexpr int P = Traits<NativePack<double>>::lanes;
+    using V = NativePack<double>;
+    V sum[4] = {};
+    long long k = begin;
+    for (; k + 4 * P <= end; k += 4 * P)
+        for (int u = 0; u < 4; ++u) sum[u] += load_as<V>(a + k + u * P) * load_as<V>(b + k + u * P);
+    double total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; k < end; ++k) total += double(a[k]) * double(b[k]);
+    return total;
+}
+
+template <class T>
+void subtract(const T* a, const T* b, T* out, long long begin, long long end) {
+    for (long long k = begin; k < end; ++k) out[k] = a[k] - b[k];
+}
+
+template <class T>
+void combine(const T* const* vectors, const double* weights, int count, T* out, long long begin, long long end) {
+    constexpr int P = Traits<NativePack<T>>::lanes;
+    using V = NativePack<T>;
+    long long k = begin;
+    for (; k + P <= end; k += P) {
+        V sum = Lanes<V>::load(vectors[0] + k) * T(weights[0]);
+        for (int j = 1; j < count; ++j) sum += Lanes<V>::load(vectors[j] + k) * T(weights[j]);
+        Lanes<V>::store(out + k, sum);
+    }
+    for (; k < end; ++k) {
+        T sum = vectors[0][k] * T(weights[0]);
+        for (int j = 1; j < count; ++j) sum += vectors[j][k] * T(weights[j]);
+        out[k] = sum;
+    }
+}
+
+template <class T>
+double bare_exp(const T* x, long long count) {
+    using V = NativePack<T>;
+    constexpr int P = Traits<V>::lanes;
+    V sum[4] = {};
+    long long k = 0;
+    for (; k + 4 * P <= count; k += 4 * P)
+        for (int u = 0; u < 4; ++u) sum[u] += exponential(Lanes<V>::load(x + k + u * P));
+    double total = double(sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3])));
+    for (; k < count; ++k) total += double(exponential(x[k]));
+    return total;
+}
+
+template <class T>
+constexpr Kernels<T> table = {&heavy<T>,       &light<T>,    &values<T>, &beliefs<T>,    &certificate<T>, &gaps<T>,
+                              &refresh_base<T>, &dot<T>,      &subtract<T>, &combine<T>, &bare_exp<T>};
+
+}  // namespace
+
+#define BF_STRING(x) BF_STRING_(x)
+#define BF_STRING_(x) #x
+extern const InstructionSet kernels;
+const InstructionSet kernels = {BF_STRING(BF_ISA), &table<double>, &table<float>};
+
+}  // namespace blendfield::BF_ISA

@@ -1,0 +1,199 @@
+// Labellings of the CPU problem: score, rounding, local search.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "cpu/problem.h"
+
+namespace blendfield {
+
+namespace {
+
+// A sum of potentials in which forbidden terms are counted, so that infeasible labellings still compare.
+struct Rank {
+    int forbidden = 0;
+    double total = 0;
+    void add(double term) {
+        if (std::isinf(term))
+            ++forbidden;
+        else
+            total += term;
+    }
+    bool better_than(const Rank& other) const {
+        return forbidden != other.forbidden ? forbidden < other.forbidden : total > other.total;
+    }
+};
+
+// For every variable the regions that contain it, as compressed rows.
+struct Incidence {
+    std::vector<int64_t> start;
+    std::vector<int32_t> region;
+    explicit Incidence(const ProgramArrays& p) : start(p.variables + 1, 0), region(p.region_offsets[p.regions]) {
+        for (int64_t k = 0; k < p.region_offsets[p.regions]; ++k) ++start[p.region_variables[k] + 1];
+        std::partial_sum(start.begin(), start.end(), start.begin());
+        std::vector<int64_t> fill(start.begin(), start.end() - 1);
+        for (int64_t r = 0; r < p.regions; ++r)
+            for (int64_t k = p.region_offsets[r]; k < p.region_offsets[r + 1]; ++k)
+                region[fill[p.region_variables[k]]++] = static_cast<int32_t>(r);
+    }
+};
+
+}  // namespace
+
+template <class T>
+std::vector<double> Problem<T>::score(const int64_t* labels) const {
+    std::vector<double> out(program_.segments, 0.0);
+    const std::vector<Place> where = places();
+    int axes[32];
+    for (int64_t r = 0; r < layout_.regions; ++r) {
+        const Group& g = layout_.groups[where[r].group];
+        Layout::core_axes(program_, r, axes);
+        int64_t entry = 0;
+        for (size_t a = 0; a < g.extents.size(); ++a)
+            entry = entry * g.extents[a] + labels[program_.region_variables[program_.region_offsets[r] + axes[a]]];
+        out[program_.segment[r]] += static_cast<double>(tables_[table_at(where[r]) + entry * g.width]);
+    }
+    return out;
+}
+
+template <class T>
+void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
+    const std::vector<Place> where = places();
+    const Incidence incidence(program_);
+    std::vector<Rank> ranks;
+    int axes[32];
+    for (int64_t pass = 0; pass < max_passes; ++pass) {
+        bool changed = false;
+        for (int64_t v = 0; v < program_.variables; ++v) {
+            const int count = program_.cardinalities[v];
+            ranks.assign(count, Rank{});
+            for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
+                const int32_t r = incidence.region[k];
+                const Group& g = layout_.groups[where[r].group];
+                Layout::core_axes(program_, r, axes);
+                int64_t entry = 0, step = 0;
+                for (size_t a = 0; a < g.extents.size(); ++a) {
+                    const int32_t variable = program_.region_variables[program_.region_offsets[r] + axes[a]];
+                    entry *= g.extents[a];
+                    step *= g.extents[a];
+                    if (variable == v)
+                        step = 1;
+                    else
+                        entry += labels[variable];
+                }
+                const T* table = tables_.data() + table_at(where[r]);
+                for (int y = 0; y < count; ++y)
+                    ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
+            }
+            int best = static_cast<int>(labels[v]);
+            for (int y = count - 1; y >= 0; --y)
+                if (ranks[y].better_than(ranks[best]) || (best != labels[v] && !ranks[best].better_than(ranks[y])))
+                    best = y;
+            if (best != labels[v]) {
+                labels[v] = best;
+                changed = true;
+            }
+        }
+        if (!changed) break;
+    }
+}
+
+// Table of hat_r in core order (mathematics: theta + messages of the children - messages to the parents).
+template <class T>
+void Problem<T>::hat_of(const std::vector<Place>& where, int64_t region, std::vector<double>& out) const {
+    const Place& place = where[region];
+    const Group& g = layout_.groups[place.group];
+    const int axes = static_cast<int>(g.extents.size());
+    const int64_t block = place.lane / g.width, lane = place.lane % g.width;
+    out.resize(g.entries);
+    const T* source = g.base >= 0 ? base_.data() + g.base : tables_.data() + g.tables;
+    for (int64_t e = 0; e < g.entries; ++e)
+        out[e] = static_cast<double>(source[(block * g.entries + e) * g.width + lane]);
+    for (size_t s = 0; s < g.slots.size(); ++s) {
+        const T* message = messages_.data() + g.slots[s].messages + block * g.slots[s].labels * g.width + lane;
+        int digit[32] = {};
+        int64_t label = 0;
+        for (int64_t e = 0; e < g.entries; ++e) {
+            out[e] += static_cast<double>(message[label * g.width]);
+            for (int a = axes - 1; a >= 0; --a) {
+                label += g.strides[s][a];
+                if (++digit[a] < g.extents[a]) break;
+                label -= static_cast<int64_t>(g.strides[s][a]) * g.extents[a];
+                digit[a] = 0;
+            }
+        }
+    }
+    if (!g.sends || g.base >= 0) return;
+    for (const LightBlock& light : layout_.lights_of(place.group, static_cast<int>(block))) {
+        if (!(light.mask >> lane & 1)) continue;
+        for (int j = 0; j < light.degree; ++j) {
+            const unsigned at = layout_.index[light.index + static_cast<int64_t>(j) * g.width + lane];
+            if (at == no_edge) continue;
+            for (int64_t e = 0; e < g.entries; ++e)
+                out[e] -= static_cast<double>(messages_[at + e * layout_.edges[light.edge + j].stride]);
+        }
+    }
+}
+
+// Variables in the order of the schedule backwards (the root of a tree first); each takes the label with the largest sum
+// over its regions of the best completion, given the labels fixed before. Ties go to the lowest label.
+template <class T>
+void Problem<T>::decode(int64_t* labels) const {
+    const std::vector<Place> where = places();
+    const Incidence incidence(program_);
+    std::vector<int32_t> order(program_.variables), rank(program_.variables, -1);
+    std::iota(order.begin(), order.end(), 0);
+    for (int64_t r = 0; r < layout_.regions; ++r)
+        if (program_.region_offsets[r + 1] - program_.region_offsets[r] == 1)
+            rank[program_.region_variables[program_.region_offsets[r]]] = program_.region_class[r];
+    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
+    std::vector<uint8_t> fixed(program_.variables, 0);
+    std::vector<double> hat, best;
+    std::vector<Rank> ranks;
+    int axes[32];
+    for (int32_t v : order) {
+        const int count = program_.cardinalities[v];
+        ranks.assign(count, Rank{});
+        for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
+            const int32_t r = incidence.region[k];
+            const Group& g = layout_.groups[where[r].group];
+            const int n = static_cast<int>(g.extents.size());
+            hat_of(where, r, hat);
+            Layout::core_axes(program_, r, axes);
+            int32_t variable[32];
+            int digit[32] = {}, own = 0;
+            for (int a = 0; a < n; ++a) {
+                variable[a] = program_.region_variables[program_.region_offsets[r] + axes[a]];
+                if (variable[a] == v) own = a;
+            }
+            best.assign(count, -std::numeric_limits<double>::infinity());
+            for (int64_t e = 0; e < g.entries; ++e) {
+                bool agrees = true;
+                for (int a = 0; a < n && agrees; ++a) agrees = !fixed[variable[a]] || labels[variable[a]] == digit[a];
+                if (agrees) best[digit[own]] = std::max(best[digit[own]], hat[e]);
+                for (int a = n - 1; a >= 0; --a) {
+                    if (++digit[a] < g.extents[a]) break;
+                    digit[a] = 0;
+                }
+            }
+            for (int y = 0; y < count; ++y) ranks[y].add(best[y]);
+        }
+        int chosen = 0;
+        for (int y = 1; y < count; ++y)
+            if (ranks[y].better_than(ranks[chosen])) chosen = y;
+        labels[v] = chosen;
+        fixed[v] = 1;
+    }
+}
+
+template std::vector<double> Problem<double>::score(const int64_t*) const;
+template std::vector<double> Problem<float>::score(const int64_t*) const;
+template void Problem<double>::local_search(int64_t*, int64_t) const;
+template void Problem<float>::local_search(int64_t*, int64_t) const;
+template void Problem<double>::hat_of(const std::vector<Place>&, int64_t, std::vector<double>&) const;
+template void Problem<float>::hat_of(const std::vector<Place>&, int64_t, std::vector<double>&) const;
+template void Problem<double>::decode(int64_t*) const;
+template void Problem<float>::decode(int64_t*) const;
+
+}  // namespace blendfield

@@ -1,0 +1,395 @@
+#include "cpu/layout.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <unordered_map>
+
+namespace blendfield {
+
+namespace {
+
+constexpr int64_t wide_block_bytes = 1 << 20;    // a block of 32 lanes larger than this is stored in blocks of 8
+constexpr int64_t narrow_block_bytes = 4 << 20;  // and a block of 8 larger than this lane by lane
+
+uint64_t mix(uint64_t h, uint64_t value) {
+    h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
+    h *= 0xff51afd7ed558ccdull;
+    return h ^ (h >> 32);
+}
+
+// Bits of the core axes of `parent` that carry the variables of `child`.
+uint32_t child_mask(const ProgramArrays& p, int64_t parent, const int* parent_axes, int64_t child) {
+    const int32_t* parent_variables = p.region_variables + p.region_offsets[parent];
+    const int order = static_cast<int>(p.region_offsets[parent + 1] - p.region_offsets[parent]);
+    uint32_t mask = 0;
+    for (int64_t k = p.region_offsets[child]; k < p.region_offsets[child + 1]; ++k)
+        for (int a = 0; a < order; ++a)
+            if (parent_variables[parent_axes[a]] == p.region_variables[k]) mask |= 1u << a;
+    return mask;
+}
+
+int choose_width(int64_t lanes, int64_t signatures, int64_t entries, int table_bytes) {
+    const double together = static_cast<double>(lanes) / static_cast<double>(std::max<int64_t>(signatures, 1));
+    int width = together >= 12 ? 32 : together >= 3 ? 8 : 1;
+    if (width == 32 && entries * 32 * table_bytes > wide_block_bytes) width = 8;
+    if (width == 8 && entries * 8 * table_bytes > narrow_block_bytes) width = 1;
+    return width;
+}
+
+}  // namespace
+
+void Layout::core_axes(const ProgramArrays& p, int64_t region, int* axes) {
+    const int32_t* variables = p.region_variables + p.region_offsets[region];
+    const int order = static_cast<int>(p.region_offsets[region + 1] - p.region_offsets[region]);
+    for (int a = 0; a < order; ++a) axes[a] = a;
+    std::sort(axes, axes + order, [&](int a, int b) {
+        const int32_t ca = p.cardinalities[variables[a]], cb = p.cardinalities[variables[b]];
+        return ca != cb ? ca < cb : variables[a] < variables[b];
+    });
+}
+
+std::span<const LightBlock> Layout::lights_of(int group, int block) const {
+    auto before = [](const LightBlock& a, const std::pair<int, int>& b) {
+        return a.group != b.first ? a.group < b.first : a.block < b.second;
+    };
+    const auto begin = std::lower_bound(lights.begin(), lights.end(), std::pair{group, block}, before);
+    const auto end = std::lower_bound(begin, lights.end(), std::pair{group, block + 1}, before);
+    return {begin, end};
+}
+
+int64_t Layout::bytes() const {
+    int64_t total = 0;
+    auto add = [&](const auto& v) { total += static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
+    add(region_of_lane), add(lights), add(edges), add(index), add(weights), add(all_items), add(rest_items);
+    for (const auto& g : groups) add(g.counting);
+    for (const auto& h : heavy) add(h);
+    for (const auto& l : light) add(l);
+    return total;
+}
+
+Layout compile_layout(const ProgramArrays& p, int table_bytes) {
+    Layout out;
+    out.regions = p.regions;
+    out.variables = p.variables;
+    out.schedule.assign(p.schedule, p.schedule + p.steps);
+
+    // Edges by parent are sorted already; edges by child need one counting sort.
+    std::vector<int64_t> parent_start(p.regions + 1, 0), child_start(p.regions + 1, 0);
+    for (int64_t e = 0; e < p.edges; ++e) ++parent_start[p.edge_parents[e] + 1], ++child_start[p.edge_children[e] + 1];
+    std::partial_sum(parent_start.begin(), parent_start.end(), parent_start.begin());
+    std::partial_sum(child_start.begin(), child_start.end(), child_start.begin());
+    std::vector<int32_t> edge_of_child(p.edges);
+    {
+        std::vector<int64_t> fill(child_start.begin(), child_start.end() - 1);
+        for (int64_t e = 0; e < p.edges; ++e) edge_of_child[fill[p.edge_children[e]]++] = static_cast<int32_t>(e);
+    }
+
+    // Groups: same extents, same child slots, same role.
+    std::vector<int32_t> group_of(p.regions);
+    std::vector<int32_t> slot_of_edge(p.edges);  // slot number of each edge inside its parent's group
+    std::unordered_map<std::string, int> known;
+    std::string key;
+    int axes[32];
+    std::vector<std::pair<uint32_t, int64_t>> masks;
+    for (int64_t r = 0; r < p.regions; ++r) {
+        const int order = static_cast<int>(p.region_offsets[r + 1] - p.region_offsets[r]);
+        if (order < 1 || order > 32) throw std::invalid_argument("region order out of range");
+        Layout::core_axes(p, r, axes);
+        const bool sends = p.region_class[r] >= 0;
+        masks.clear();
+        for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
+            masks.emplace_back(child_mask(p, r, axes, p.edge_children[e]), e);
+        std::sort(masks.begin(), masks.end());
+        key.assign(1, sends ? 's' : 'o');
+        auto append = [&](uint32_t value) { key.append(reinterpret_cast<const char*>(&value), sizeof value); };
+        append(static_cast<uint32_t>(order));
+        for (int a = 0; a < order; ++a)
+            append(static_cast<uint32_t>(p.cardinalities[p.region_variables[p.region_offsets[r] + axes[a]]]));
+        for (const auto& [mask, e] : masks) append(mask);
+        auto [found, fresh] = known.try_emplace(key, static_cast<int>(out.groups.size()));
+        if (fresh) {
+            Group g;
+            g.sends = sends;
+            for (int a = 0; a < order; ++a) {
+                g.extents.push_back(p.cardinalities[p.region_variables[p.region_offsets[r] + axes[a]]]);
+                g.entries *= g.extents.back();
+            }
+            for (const auto& [mask, e] : masks) g.slot_masks.push_back(mask);
+            out.groups.push_back(std::move(g));
+        }
+        group_of[r] = found->second;
+        ++out.groups[found->second].lanes;
+        for (size_t s = 0; s < masks.size(); ++s) slot_of_edge[masks[s].second] = static_cast<int32_t>(s);
+    }
+
+    // Lanes that act in the same classes come together, so that a block rarely mixes classes.
+    struct Lane {
+        uint64_t signature;
+        int32_t region;
+    };
+    std::vector<std::vector<Lane>> members(out.groups.size());
+    for (size_t g = 0; g < out.groups.size(); ++g) members[g].reserve(out.groups[g].lanes);
+    for (int64_t r = 0; r < p.regions; ++r) {
+        uint64_t h = mix(0, static_cast<uint64_t>(p.region_class[r] + 1));
+        for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
+            h = mix(h, static_cast<uint64_t>(p.region_class[p.edge_children[e]] + 1) * 64 +
+                           static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
+        members[group_of[r]].push_back({h, static_cast<int32_t>(r)});
+    }
+    auto by_signature = [](const Lane& a, const Lane& b) {
+        return a.signature != b.signature ? a.signature < b.signature : a.region < b.region;
+    };
+    auto count_signatures = [&](std::vector<Lane>& lanes) {
+        std::vector<uint64_t> all;
+        all.reserve(lanes.size());
+        for (const Lane& lane : lanes) all.push_back(lane.signature);
+        std::sort(all.begin(), all.end());
+        return static_cast<int64_t>(std::unique(all.begin(), all.end()) - all.begin());
+    };
+    for (size_t g = 0; g < out.groups.size(); ++g)
+        out.groups[g].width =
+            choose_width(out.groups[g].lanes, count_signatures(members[g]), out.groups[g].entries, table_bytes);
+    for (size_t g = 0; g < out.groups.size(); ++g)  // refine by the number of parents and the widths of their groups
+        if (out.groups[g].sends)
+            for (Lane& lane : members[g]) {
+                const int64_t degree = child_start[lane.region + 1] - child_start[lane.region];
+                lane.signature = mix(lane.signature, static_cast<uint64_t>(degree));
+                for (int64_t k = child_start[lane.region]; k < child_start[lane.region + 1]; ++k)
+                    lane.signature =
+                        mix(lane.signature,
+                            static_cast<uint64_t>(out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
+            }
+
+    // Offsets of tables, lanes, messages.
+    std::vector<int32_t> lane_of(p.regions);
+    for (size_t k = 0; k < out.groups.size(); ++k) {
+        Group& g = out.groups[k];
+        std::sort(members[k].begin(), members[k].end(), by_signature);
+        g.blocks = (g.lanes + g.width - 1) / g.width;
+        const int64_t padded = static_cast<int64_t>(g.blocks) * g.width;
+        g.tables = out.table_entries;
+        g.first_lane = out.lanes;
+        out.table_entries += padded * g.entries;
+        out.lanes += padded;
+        out.largest_block = std::max(out.largest_block, g.entries * g.width);
+        if (g.sends && !g.slot_masks.empty()) {
+            g.base = out.base_entries;
+            out.base_entries += padded * g.entries;
+        }
+        out.region_of_lane.resize(out.lanes, -1);
+        for (int lane = 0; lane < g.lanes; ++lane) {
+            lane_of[members[k][lane].region] = lane;
+            out.region_of_lane[g.first_lane + lane] = members[k][lane].region;
+        }
+        for (int lane = 1; lane < g.lanes && g.uniform; ++lane)
+            g.uniform = p.counting[members[k][lane].region] == p.counting[members[k][0].region];
+        g.counting.assign(g.uniform ? 1 : padded, p.counting[members[k][0].region]);
+        if (!g.uniform)
+            for (int lane = 0; lane < g.lanes; ++lane) g.counting[lane] = p.counting[members[k][lane].region];
+        std::vector<Lane>().swap(members[k]);
+        const int order = static_cast<int>(g.extents.size());
+        int64_t marginal = 0;
+        for (uint32_t mask : g.slot_masks) {
+            std::vector<int> strides(order, 0);
+            int64_t labels = 1;
+            for (int a = order - 1; a >= 0; --a)
+                if (mask >> a & 1) {
+                    strides[a] = static_cast<int>(labels);
+                    labels *= g.extents[a];
+                }
+            if (labels > 0x7fffffff) throw std::length_error("a child region has more than 2^31 - 1 joint labels");
+            g.strides.push_back(strides);
+            SlotView slot;
+            slot.labels = static_cast<int>(labels);
+            slot.last_stride = strides[order - 1];
+            slot.strides = nullptr;  // set below, when nothing moves any more
+            slot.messages = out.message_entries;
+            g.slots.push_back(slot);
+            out.message_entries += padded * labels;
+            marginal += labels;
+            out.largest_child = std::max(out.largest_child, labels);
+        }
+        out.largest_marginal = std::max(out.largest_marginal, marginal * g.width);
+        out.most_slots = std::max(out.most_slots, static_cast<int>(g.slots.size()));
+    }
+    if (out.message_entries >= static_cast<int64_t>(no_edge))
+        throw std::length_error("more than 2^32 - 2 message entries in one compiled problem");
+
+    // Light blocks: per block, the lanes of one class whose parents have the same widths.
+    int classes = 0;
+    for (int64_t r = 0; r < p.regions; ++r) classes = std::max(classes, p.region_class[r] + 1);
+    out.heavy.resize(classes);
+    out.light.resize(classes);
+    const int last_class = p.steps ? p.schedule[p.steps - 1] : -1;
+    std::vector<uint8_t> covered(p.regions, 0);  // regions in {r} + P(r), r in the last class
+    struct Parent {
+        int32_t group, slot, region;
+        int stride;
+        unsigned index;
+    };
+    std::vector<std::vector<Parent>> parents(32);
+    for (size_t k = 0; k < out.groups.size(); ++k) {
+        Group& g = out.groups[k];
+        for (int b = 0; b < g.blocks; ++b) {
+            const int filled = std::min(g.width, g.lanes - b * g.width);
+            const uint32_t full = filled == 32 ? 0xffffffffu : (1u << filled) - 1;
+            const int32_t* region = out.region_of_lane.data() + g.first_lane + static_cast<int64_t>(b) * g.width;
+            for (size_t s = 0; s < g.slots.size(); ++s) {  // heavy items of the block
+                uint32_t todo = full;
+                auto child_class = [&](int lane) {
+                    for (int64_t e = parent_start[region[lane]]; e < parent_start[region[lane] + 1]; ++e)
+                        if (slot_of_edge[e] == static_cast<int32_t>(s)) return p.region_class[p.edge_children[e]];
+                    return -1;
+                };
+                while (todo) {
+                    const int c = child_class(__builtin_ctz(todo));
+                    uint32_t mask = 0;
+                    for (int lane = 0; lane < filled; ++lane)
+                        if ((todo >> lane & 1) && child_class(lane) == c) mask |= 1u << lane;
+                    out.heavy[c].push_back({static_cast<int>(k), static_cast<int>(s), b, mask});
+                    todo &= ~mask;
+                }
+            }
+            if (!g.sends) continue;
+            for (int lane = 0; lane < filled; ++lane) {
+                parents[lane].clear();
+                for (int64_t q = child_start[region[lane]]; q < child_start[region[lane] + 1]; ++q) {
+                    const int64_t e = edge_of_child[q];
+                    const int32_t parent = p.edge_parents[e];
+                    const Group& pg = out.groups[group_of[parent]];
+                    const SlotView& slot = pg.slots[slot_of_edge[e]];
+                    const int64_t at = slot.messages +
+                                       static_cast<int64_t>(lane_of[parent] / pg.width) * slot.labels * pg.width +
+                                       lane_of[parent] % pg.width;
+                    parents[lane].push_back({group_of[parent], slot_of_edge[e], parent, pg.width,
+                                             static_cast<unsigned>(at)});
+                }
+                std::sort(parents[lane].begin(), parents[lane].end(), [](const Parent& a, const Parent& b) {
+                    return a.group != b.group ? a.group < b.group : a.slot != b.slot ? a.slot < b.slot
+                                                                                      : a.region < b.region;
+                });
+            }
+            uint32_t todo = full;
+            while (todo) {
+                const int first = __builtin_ctz(todo);
+                LightBlock light{};
+                light.group = static_cast<int>(k);
+                light.block = b;
+                const int c = p.region_class[region[first]];
+                std::vector<int> widths;  // of parent number j, common to the lanes of this light block
+                for (int lane = first; lane < filled; ++lane) {
+                    if (!(todo >> lane & 1) || p.region_class[region[lane]] != c) continue;
+                    const size_t common = std::min(widths.size(), parents[lane].size());
+                    bool fits = true;
+                    for (size_t j = 0; j < common && fits; ++j) fits = widths[j] == parents[lane][j].stride;
+                    if (!fits) continue;
+                    for (size_t j = common; j < parents[lane].size(); ++j) widths.push_back(parents[lane][j].stride);
+                    light.mask |= 1u << lane;
+                }
+                todo &= ~light.mask;
+                light.degree = static_cast<int>(widths.size());
+                light.index = static_cast<int64_t>(out.index.size());
+                light.edge = static_cast<int64_t>(out.edges.size());
+                light.weight = static_cast<int64_t>(out.weights.size());
+                const int W = g.width;
+                out.index.resize(out.index.size() + static_cast<size_t>(light.degree) * W, no_edge);
+                std::vector<double> weights(static_cast<size_t>(light.degree + 1) * W, 0.0);
+                for (int lane = 0; lane < filled; ++lane) {
+                    if (!(light.mask >> lane & 1)) continue;
+                    const int32_t r = region[lane];
+                    double hat = p.counting[r], size = std::abs(hat);
+                    for (const Parent& q : parents[lane]) {
+                        hat += p.counting[q.region];
+                        size += std::abs(p.counting[q.region]);
+                    }
+                    if (std::abs(hat) <= 1e-12 * size) hat = 0;
+                    if (!(hat > 0)) out.positive_hats = false;
+                    for (size_t j = 0; j < parents[lane].size(); ++j) {
+                        out.index[light.index + j * W + lane] = parents[lane][j].index;
+                        weights[j * W + lane] = hat != 0 ? p.counting[parents[lane][j].region] / hat
+                                                         : 1.0 / (1.0 + static_cast<double>(parents[lane].size()));
+                        if (c == last_class) covered[parents[lane][j].region] = 1;
+                    }
+                    weights[static_cast<size_t>(light.degree) * W + lane] = hat;
+                    if (c == last_class) covered[r] = 1;
+                }
+                for (int j = 0; j < light.degree; ++j) {
+                    ParentEdge edge{widths[j], 0};
+                    const unsigned* index = out.index.data() + light.index + static_cast<int64_t>(j) * W;
+                    for (int o = 0; o < W / 8; ++o) {
+                        bool contiguous = index[8 * o] != no_edge;
+                        for (int l = 1; l < 8 && contiguous; ++l) contiguous = index[8 * o + l] == index[8 * o] + l;
+                        if (contiguous) edge.contiguous |= 1u << o;
+                    }
+                    out.edges.push_back(edge);
+                }
+                // Lanes outside the mask may take any weight: one value serves when the others agree.
+                light.weight_uniform = true;
+                const int lead = __builtin_ctz(light.mask);
+                for (int j = 0; j <= light.degree; ++j)
+                    for (int lane = 0; lane < W; ++lane)
+                        if ((light.mask >> lane & 1) && weights[j * W + lane] != weights[j * W + lead])
+                            light.weight_uniform = false;
+                if (light.weight_uniform)
+                    for (int j = 0; j <= light.degree; ++j) out.weights.push_back(weights[j * W + lead]);
+                else
+                    out.weights.insert(out.weights.end(), weights.begin(), weights.end());
+                const int number = static_cast<int>(out.lights.size());
+                out.lights.push_back(light);
+                out.light[c].push_back(number);
+                out.all_items.push_back({static_cast<int>(k), b, light.mask, number});
+                out.largest_light =
+                    std::max(out.largest_light, g.entries * (light.degree + 1) * std::min(W, 8));
+                out.most_parents = std::max(out.most_parents, light.degree);
+            }
+        }
+    }
+    for (size_t k = 0; k < out.groups.size(); ++k)
+        if (!out.groups[k].sends)
+            for (int b = 0; b < out.groups[k].blocks; ++b) {
+                const int filled = std::min(out.groups[k].width, out.groups[k].lanes - b * out.groups[k].width);
+                out.all_items.push_back(
+                    {static_cast<int>(k), b, filled == 32 ? 0xffffffffu : (1u << filled) - 1, -1});
+            }
+    for (const ValueItem& item : out.all_items) {
+        const Group& g = out.groups[item.group];
+        uint32_t mask = 0;
+        for (int lane = 0; lane < g.width; ++lane)
+            if ((item.mask >> lane & 1) &&
+                !covered[out.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + lane]])
+                mask |= 1u << lane;
+        if (mask) out.rest_items.push_back({item.group, item.block, mask, item.light});
+    }
+    for (auto& h : out.heavy) h.shrink_to_fit();
+    out.index.shrink_to_fit(), out.weights.shrink_to_fit(), out.edges.shrink_to_fit(), out.lights.shrink_to_fit();
+    out.all_items.shrink_to_fit(), out.rest_items.shrink_to_fit();
+
+    for (Group& g : out.groups) {
+        for (size_t s = 0; s < g.slots.size(); ++s) g.slots[s].strides = g.strides[s].data();
+        GroupView v{};
+        v.axes = static_cast<int>(g.extents.size());
+        v.extents = g.extents.data();
+        v.last = g.extents.back();
+        v.outer = g.entries / v.last;
+        v.entries = g.entries;
+        v.lanes = g.lanes;
+        v.width = g.width;
+        v.blocks = g.blocks;
+        v.slots = static_cast<int>(g.slots.size());
+        v.slot = g.slots.data();
+        v.tables = g.tables;
+        v.base = g.base;
+        v.first_lane = g.first_lane;
+        v.counting = g.counting.data();
+        v.counting_uniform = g.uniform;
+        v.sends = g.sends;
+        out.views.push_back(v);
+    }
+    return out;
+}
+
+}  // namespace blendfield

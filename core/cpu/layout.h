@@ -1,0 +1,71 @@
+// Compiles the structure of a program (regions, relinked edges, classes, counting numbers) into the flat arrays of
+// views.h. Independent of the numbers in the tables and of their type, except for the weights c_p / c_hat.
+#pragma once
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "cpu/views.h"
+
+namespace blendfield {
+
+// The program as the caller holds it; see blendfield/backends/protocol.py.
+struct ProgramArrays {
+    int64_t regions = 0, edges = 0, variables = 0;
+    const int32_t* cardinalities = nullptr;     // [variables]
+    const int64_t* region_offsets = nullptr;    // [regions + 1]
+    const int32_t* region_variables = nullptr;  // [region_offsets[regions]]
+    const int64_t* table_offsets = nullptr;     // [regions + 1]
+    const int32_t* edge_parents = nullptr;      // [edges], sorted by (parent, child)
+    const int32_t* edge_children = nullptr;     // [edges]
+    const double* counting = nullptr;           // [regions]
+    const int32_t* region_class = nullptr;      // [regions], -1: sends nothing
+    const int32_t* schedule = nullptr;          // [steps]
+    int64_t steps = 0;
+    const int32_t* segment = nullptr;           // [regions]
+    int64_t segments = 0;
+};
+
+struct Group {
+    std::vector<int> extents;
+    std::vector<uint32_t> slot_masks;  // axes of the child, as bits
+    std::vector<std::vector<int>> strides;
+    std::vector<SlotView> slots;
+    std::vector<double> counting;      // per padded lane, or one value
+    int64_t entries = 1;
+    int lanes = 0, width = 1, blocks = 0;
+    int64_t tables = 0, base = -1, first_lane = 0;
+    bool sends = false, uniform = true, forbidden = false;
+};
+
+struct Layout {
+    int64_t regions = 0, variables = 0;
+    std::vector<Group> groups;
+    std::vector<GroupView> views;
+    std::vector<int32_t> region_of_lane;        // [padded lanes], -1: padding
+    std::vector<LightBlock> lights;
+    std::vector<ParentEdge> edges;
+    std::vector<unsigned> index;
+    std::vector<double> weights;                // moved into the table type by the problem
+    std::vector<std::vector<HeavyItem>> heavy;  // per class
+    std::vector<std::vector<int>> light;        // per class: light blocks
+    std::vector<ValueItem> all_items;           // every region once
+    std::vector<ValueItem> rest_items;          // regions outside {r} + P(r), r in the last class of the schedule
+    std::vector<int> schedule;
+    int64_t table_entries = 0, base_entries = 0, message_entries = 0, lanes = 0;
+    int64_t largest_block = 0, largest_light = 0, largest_marginal = 0, largest_child = 0;
+    int most_slots = 0, most_parents = 0;
+    bool positive_hats = true;                  // every c_r + sum c_p > 0: the value after a sweep comes for free
+    int64_t bytes() const;
+
+    // The light blocks that share one block of lanes (most often a single one).
+    std::span<const LightBlock> lights_of(int group, int block) const;
+
+    // Axes of a region in core order (ascending label count, then variable), as positions in the user's tuple.
+    static void core_axes(const ProgramArrays& program, int64_t region, int* axes);
+};
+
+// `table_bytes`: size of one table entry, for the choice of the block widths.
+Layout compile_layout(const ProgramArrays& program, int table_bytes);
+
+}  // namespace blendfield

@@ -1,0 +1,166 @@
+// One compiled problem on the CPU: tables, messages and everything that is done with them. T is the type of tables and
+// messages; sums over regions are float64 in a fixed order.
+#pragma once
+#include <algorithm>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "cpu/kernels.h"
+#include "cpu/layout.h"
+
+namespace blendfield {
+
+// All labels of a region are forbidden.
+struct EmptyRegion : std::runtime_error {
+    explicit EmptyRegion(int64_t region_) : std::runtime_error("all labels forbidden"), region(region_) {}
+    int64_t region;
+};
+
+// Uninitialised memory aligned for vector loads.
+template <class T>
+class Buffer {
+  public:
+    Buffer() = default;
+    explicit Buffer(int64_t size) { reset(size); }
+    void reset(int64_t size) {
+        size_ = size;
+        data_.reset(size ? static_cast<T*>(::operator new(static_cast<size_t>(size) * sizeof(T), std::align_val_t{64}))
+                         : nullptr);
+    }
+    T* data() const { return data_.get(); }
+    int64_t size() const { return size_; }
+    int64_t bytes() const { return size_ * static_cast<int64_t>(sizeof(T)); }
+    T& operator[](int64_t k) const { return data_.get()[k]; }
+    void zero() const { std::fill_n(data_.get(), size_, T(0)); }
+
+  private:
+    struct Free {
+        void operator()(T* p) const { ::operator delete(p, std::align_val_t{64}); }
+    };
+    std::unique_ptr<T[], Free> data_;
+    int64_t size_ = 0;
+};
+
+// Sums per segment; gap and spread are +inf where no consistent beliefs could be made.
+struct CertificateSums {
+    std::vector<double> value, gap, spread, region_gaps;
+};
+
+template <class T>
+class Problem {
+  public:
+    // `program` must outlive the problem. `tables`: [table_offsets[regions]], finite or -inf.
+    Problem(const ProgramArrays& program, const T* tables, double epsilon, int threads);
+
+    double epsilon() const { return view_.epsilon; }
+    void set_epsilon(double epsilon) { view_.epsilon = epsilon; }
+    void sweep(int64_t count);
+    double sweep_value();                                // one sweep, then F summed over everything
+    std::vector<double> value(double epsilon);           // [segments]
+    void beliefs(double epsilon, T* out);                // [table_offsets[regions]]
+    void messages(T* out) const;                         // [message_size()]
+    void set_messages(const T* in);
+    int64_t message_size() const { return message_size_; }
+    CertificateSums certificate(double smoothing, bool region_gaps);
+    std::vector<double> score(const int64_t* labels) const;  // [segments]
+    void decode(int64_t* labels) const;
+    void local_search(int64_t* labels, int64_t max_passes) const;
+
+    // History of the mixing: see Problem in backends/protocol.py.
+    void allocate_history(int64_t slots);
+    void save_point();
+    void push(int64_t slot, double* products);
+    void mix(const double* weights);
+    void restore(int64_t slot);
+    void clear_history();
+    int64_t history_slots() const { return static_cast<int64_t>(residuals_.size()); }
+
+    int64_t bytes() const;
+
+  private:
+    struct Place {  // of a region in the layout
+        int32_t group, lane;
+    };
+    ProblemView<T> with_epsilon(double epsilon) const;
+    std::vector<Place> places() const;
+    // Calls f(edge, position of label 0 in the message array, stride, slot) over the program's edges.
+    template <class F>
+    void for_edges(const std::vector<Place>& places, F f) const;
+    int64_t table_at(const Place& place) const;          // position of entry 0 of a region; entries are `width` apart
+    void copy_messages(T* flat, bool out);
+    void find_support();
+    void update_base();
+    void update_base(const std::vector<int>& lights);
+    std::vector<double> sum_by_segment(const std::vector<double>& items, const double* lanes) const;
+    void two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps);
+    void general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed);
+    void prepare_certificate();
+    void hat_of(const std::vector<Place>& places, int64_t region, std::vector<double>& out) const;
+
+    ProgramArrays program_;
+    Layout layout_;
+    const Kernels<T>* kernels_;
+    int threads_;
+    Buffer<T> tables_, base_, messages_, weights_;
+    ProblemView<T> view_;
+    std::vector<int64_t> heavy_cost_, light_cost_;  // per class
+    int64_t all_cost_ = 0, rest_cost_ = 0, message_size_ = 0;
+    std::vector<std::unique_ptr<Buffer<double>>> scratch_memory_;
+    std::vector<Scratch> scratch_;
+    bool forbidden_ = false;
+
+    // Certificate: strategy per segment, and what the two-level one needs (made at first use).
+    enum Strategy : uint8_t { two_level, projection, scaling };
+    std::vector<Strategy> strategy_;
+    std::vector<ValueItem> child_items_, parent_items_;  // of two-level segments
+    Buffer<double> child_beliefs_;
+    std::vector<long long> q_offset_, child_start_;
+    std::vector<unsigned> child_q_;
+    std::vector<std::vector<int>> child_width_;
+    std::vector<const int*> child_width_pointers_;
+    struct ZeroChild {  // c = 0, two-level segment: its q is the marginal of a parent
+        int32_t child, parent, slot;
+    };
+    std::vector<ZeroChild> zero_children_;
+    struct Deep;  // what the other segments need
+    std::shared_ptr<Deep> deep_;
+    std::vector<unsigned char> fixed_;
+    bool prepared_ = false;
+
+    Buffer<T> saved_;
+    std::vector<Buffer<T>> residuals_, images_;  // f[slot], g[slot]
+    std::vector<uint8_t> pushed_;
+};
+
+template <class T>
+template <class F>
+void Problem<T>::for_edges(const std::vector<Place>& places, F f) const {
+    int axes[32];
+    int64_t current = -1;
+    for (int64_t e = 0; e < program_.edges; ++e) {
+        const int64_t parent = program_.edge_parents[e], child = program_.edge_children[e];
+        if (parent != current) Layout::core_axes(program_, parent, axes);
+        current = parent;
+        const int32_t* variables = program_.region_variables + program_.region_offsets[parent];
+        const int order = static_cast<int>(program_.region_offsets[parent + 1] - program_.region_offsets[parent]);
+        uint32_t mask = 0;
+        for (int64_t k = program_.region_offsets[child]; k < program_.region_offsets[child + 1]; ++k)
+            for (int a = 0; a < order; ++a)
+                if (variables[axes[a]] == program_.region_variables[k]) mask |= 1u << a;
+        const Place& place = places[parent];
+        const Group& g = layout_.groups[place.group];
+        const size_t s = std::lower_bound(g.slot_masks.begin(), g.slot_masks.end(), mask) - g.slot_masks.begin();
+        const SlotView& slot = g.slots[s];
+        f(e, slot.messages + static_cast<int64_t>(place.lane / g.width) * slot.labels * g.width + place.lane % g.width,
+          g.width, static_cast<int>(s));
+    }
+}
+
+extern template class Problem<double>;
+extern template class Problem<float>;
+
+}  // namespace blendfield

@@ -1,0 +1,108 @@
+"""The CPU backend: the compiled core behind the protocol (`core/cpu`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blendfield import _core
+from blendfield.backends.protocol import Certificate, DataType, FloatArray, LabelArray, Problem, Program, RealArray
+from blendfield.errors import OptionError
+
+
+class CpuProblem:
+    """See `protocol.Problem`; the work is done by `_core.Problem64` or `_core.Problem32`."""
+
+    def __init__(
+        self, program: Program, tables: RealArray, epsilon: float, dtype: DataType, threads: int | None
+    ) -> None:
+        graph = program.graph
+        self.program = program
+        self.dtype = np.dtype(dtype)
+        compiled = _core.Problem64 if self.dtype == np.float64 else _core.Problem32
+        # The core is typed loosely here: both classes have the same methods.
+        self._core: Any = compiled(
+            graph.cardinalities,
+            graph.region_offsets,
+            graph.region_variables,
+            graph.table_offsets,
+            np.ascontiguousarray(program.edge_parents, dtype=np.int32),
+            np.ascontiguousarray(program.edge_children, dtype=np.int32),
+            np.ascontiguousarray(program.counting_numbers, dtype=np.float64),
+            np.ascontiguousarray(program.region_class, dtype=np.int32),
+            np.ascontiguousarray(program.schedule, dtype=np.int32),
+            np.ascontiguousarray(program.segment, dtype=np.int32),
+            program.num_segments,
+            self._flat(tables),
+            float(epsilon),
+            threads or 0,
+        )
+        self.messages = self._core.messages
+        self.set_epsilon = self._core.set_epsilon
+        self.sweep = self._core.sweep
+        self.sweep_value = self._core.sweep_value
+        self.value = self._core.value
+        self.beliefs = self._core.beliefs
+        self.decode = self._core.decode
+        self.allocate_history = self._core.allocate_history
+        self.clear_history = self._core.clear_history
+        self.save_point = self._core.save_point
+        self.push = self._core.push
+        self.restore = self._core.restore
+
+    def _flat(self, values: RealArray) -> RealArray:
+        return np.ascontiguousarray(values, dtype=self.dtype)
+
+    @property
+    def epsilon(self) -> float:
+        return float(self._core.epsilon)
+
+    @property
+    def memory_bytes(self) -> int:
+        return int(self._core.memory_bytes)
+
+    def set_messages(self, flat: RealArray) -> None:
+        self._core.set_messages(self._flat(flat))
+
+    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+        smoothing = self.epsilon if smoothing is None else smoothing
+        if not smoothing > 0.0:
+            raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
+        return Certificate(*self._core.certificate(float(smoothing), region_gaps))
+
+    def score(self, labels: LabelArray) -> FloatArray:
+        scores: FloatArray = self._core.score(np.ascontiguousarray(labels, dtype=np.int64))
+        return scores
+
+    def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
+        better: LabelArray = self._core.local_search(np.ascontiguousarray(labels, dtype=np.int64), max_passes)
+        return better
+
+    def mix(self, weights: FloatArray) -> None:
+        self._core.mix(np.ascontiguousarray(weights, dtype=np.float64))
+
+
+class CpuBackend:
+    """See `protocol.Backend`."""
+
+    name = "cpu"
+
+    def compile(
+        self,
+        program: Program,
+        tables: RealArray,
+        *,
+        epsilon: float,
+        dtype: DataType = "float64",
+        threads: int | None = None,
+    ) -> Problem:
+        return CpuProblem(program, tables, epsilon, dtype, threads)
+
+    def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
+        """Tables, messages, indices and the largest temporary arrays, without mixing history."""
+        size = np.dtype(dtype).itemsize
+        tables = int(program.graph.table_offsets[-1])
+        messages = int(program.graph.table_sizes[program.edge_children].sum())
+        edges, regions = len(program.edge_children), program.graph.num_regions
+        return (tables + messages) * size + 40 * edges + 48 * regions
