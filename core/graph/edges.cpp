@@ -126,8 +126,8 @@ class HasseSearch {
                     const int32_t child = index_.find({key, static_cast<size_t>(count)});
                     if (child >= 0) maximal_.push_back({static_cast<uint32_t>(mask), child});
                 }
-                const uint64_t low = mask & (~mask + 1), next = mask + low;
-                mask = next | (((mask ^ next) >> 2) / low);
+                const uint64_t next = mask + (mask & (~mask + 1));
+                mask = next | ((mask ^ next) >> (2 + std::countr_zero(mask)));
             }
         }
     }

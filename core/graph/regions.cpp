@@ -16,28 +16,31 @@ std::vector<int32_t> sorted_variables(const Regions& regions) {
 RegionIndex::RegionIndex(const Regions& sorted_regions) : regions_(sorted_regions) {
     // At most two thirds full.
     const size_t wanted = static_cast<size_t>(regions_.count()) * 3 / 2 + 1;
-    slots_.assign(std::bit_ceil(wanted), -1);
+    slots_.resize(std::bit_ceil(wanted));
 }
 
-size_t RegionIndex::slot_of(std::span<const int32_t> key) const {
+std::pair<size_t, uint32_t> RegionIndex::locate(std::span<const int32_t> key) const {
     uint64_t hash = key.size();
     for (const int32_t variable : key) {
         hash = (hash ^ static_cast<uint32_t>(variable)) * 0x9E3779B97F4A7C15ULL;
         hash ^= hash >> 32;
     }
     const size_t mask = slots_.size() - 1;
+    const auto tag = static_cast<uint32_t>(hash >> 32);
     size_t slot = hash & mask;
-    while (slots_[slot] >= 0 && !std::ranges::equal(regions_[slots_[slot]], key)) slot = (slot + 1) & mask;
-    return slot;
+    while (slots_[slot].region >= 0 &&
+           (slots_[slot].tag != tag || !std::ranges::equal(regions_[slots_[slot].region], key)))
+        slot = (slot + 1) & mask;
+    return {slot, tag};
 }
 
 int32_t RegionIndex::insert(int32_t r) {
-    int32_t& entry = slots_[slot_of(regions_[r])];
-    if (entry < 0) entry = r;
-    return entry;
+    const auto [slot, tag] = locate(regions_[r]);
+    if (slots_[slot].region < 0) slots_[slot] = {r, tag};
+    return slots_[slot].region;
 }
 
-int32_t RegionIndex::find(std::span<const int32_t> key) const { return slots_[slot_of(key)]; }
+int32_t RegionIndex::find(std::span<const int32_t> key) const { return slots_[locate(key).first].region; }
 
 std::string describe(std::span<const int32_t> variables) {
     std::string text = "(";

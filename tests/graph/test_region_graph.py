@@ -285,7 +285,7 @@ garbage = st.recursive(
 nearly_regions = st.lists(st.lists(st.integers(-1, 4) | numbers, max_size=4), max_size=5)
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(
     st.lists(st.integers(1, 3), min_size=4, max_size=5) | st.lists(st.integers(0, 3), max_size=4) | garbage,
     st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=3), max_size=5) | nearly_regions | garbage,

@@ -32,7 +32,7 @@ def spanning_forests(count, starts, ends):
             yield links
 
 
-@settings(deadline=None, max_examples=40)
+@settings(max_examples=40)
 @given(simple_graphs())
 def test_small_components_are_kirchhoff(graph):
     forests = list(spanning_forests(*graph))
@@ -42,7 +42,6 @@ def test_small_components_are_kirchhoff(graph):
     np.testing.assert_allclose(edge_appearance(*graph), uses / len(forests), atol=1e-9)
 
 
-@settings(deadline=None)
 @given(simple_graphs())
 def test_drawn_trees(graph):
     """A mixture of spanning forests that uses every edge: 0 < rho <= 1, bridges 1, and the right sum."""

@@ -10,9 +10,7 @@ from hypothesis import strategies as st
 from blendfield.errors import FileFormatError
 from blendfield.graph import RegionGraph
 
-in_one_folder = settings(
-    suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=30, database=None
-)
+in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30, database=None)
 
 
 @in_one_folder
