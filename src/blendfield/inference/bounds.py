@@ -93,7 +93,8 @@ class Bounds:
     def converged(self) -> BoolArray:
         """bool [N]: error <= tolerance * max(1, |upper|)."""
         scale = np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
-        return np.asarray(self.errors() <= self.tolerance * scale)
+        settled: BoolArray = self.errors() <= self.tolerance * scale
+        return settled
 
     def certified(self) -> BoolArray:
         """bool [N]: lower and upper are bounds."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -26,10 +27,19 @@ from blendfield.inference.anderson import Anderson, History
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.continuation import Continuation, potential_scale
 from blendfield.inference.evidence import check_evidence, clamp, single_regions
-from blendfield.inference.norm_product import SLACK, DampedSweeper, MixedSweeper, Monitor, PlainSweeper, Sweeper, solve
+from blendfield.inference.norm_product import (
+    SLACK,
+    DampedSweeper,
+    MixedSweeper,
+    Monitor,
+    PlainSweeper,
+    Sweeper,
+    annealing_temperatures,
+    solve,
+)
 from blendfield.inference.options import Options, Progress, check_options
 from blendfield.inference.potentials import flatten_potentials
-from blendfield.inference.program import Models, build_models
+from blendfield.inference.program import Kind, Models, build_models
 from blendfield.inference.result import Messages, Result, Solution, model_messages
 
 T = TypeVar("T")
@@ -87,7 +97,9 @@ def infer(
     threads, dtype, backend
         Number of threads (None: the backend's choice), "float64" or "float32", "auto", "reference" or "cpu".
     acceleration
-        "anderson", an `Anderson(...)` object, or None for plain sweeps. The history costs memory: see `Anderson`.
+        "anderson", an `Anderson(...)` object, or None for plain sweeps at epsilon from the start. The history costs
+        memory: see `Anderson`. Accelerated runs from zero begin with a few sweeps at higher temperatures when the
+        potentials are large against epsilon.
     certificate_every
         Sweeps between certificates; "auto": after 1, 2, 4, 8 sweeps, then after a quarter more each time.
     """
@@ -129,39 +141,53 @@ def infer(
             problem.set_messages(messages)
         slots = _history_slots(models, options, item_bytes)
         several = models.program.num_segments > 1
-        keep_messages = options.epsilon == 0 or (several and slots > 0)
+        hottest = potential_scale(tables, models.program.graph.table_offsets)
+        warm = messages is not None
+        annealing = _annealing(models, options, hottest) if not warm else []
+        keep_messages = options.epsilon == 0 or bool(annealing) or (several and slots > 0)
         bounds = Bounds(models, problem, options.epsilon, options.tolerance, tables, keep_messages)
         monitor = Monitor(options, bounds, started)
         sweeper = _sweeper(problem, monitor, options, slots)
-        hottest = potential_scale(tables, models.program.graph.table_offsets)
     except MemoryError as error:
         if isinstance(error, NotEnoughMemoryError):
             raise
         raise NotEnoughMemoryError(f"allocation failed; estimated need {memory.in_words(estimate)}") from error
     del tables, per_model, potentials, messages  # the problem has its own copies
-    solution = Solution(models, problem, options.epsilon)
-    warm = any(start is not None for start in starts)
-    reason = _run(problem, bounds, monitor, sweeper, solution, hottest, warm)
+    if options.epsilon > 0:
+        run = partial(solve, problem, bounds, monitor, sweeper, annealing)
+        continuation = None
+    else:
+        continuation = Continuation(problem, bounds, monitor, sweeper, hottest)
+        run = partial(continuation.solve, warm)
+    reason = _run(run, problem, bounds, monitor, sweeper, continuation)
+    solution = Solution(models, problem, options.epsilon, continuation.temperature if continuation else None)
     results = _results(models, bounds, monitor, options, solution, reason)
     return results[0] if single else results
 
 
+def _annealing(models: Models, options: Options, hottest: float) -> list[float]:
+    """Temperatures to start with; none for plain sweeps and where F does not measure progress."""
+    convex = (models.segment_kind == Kind.CONVEX).any() and (models.segment_kind <= Kind.EXACT).all()
+    if options.epsilon == 0 or options.acceleration is None or not convex:
+        return []
+    return annealing_temperatures(options.epsilon, hottest)
+
+
 def _run(
+    run: Callable[[], str],
     problem: Problem,
     bounds: Bounds,
     monitor: Monitor,
     sweeper: Sweeper,
-    solution: Solution,
-    hottest: float,
-    warm: bool,
+    continuation: Continuation | None,
 ) -> str:
     """Iterate; then bounds and labels of the last state, whatever ended the iteration. Returns the reason to stop."""
-    continuation = Continuation(problem, bounds, monitor, sweeper, hottest) if bounds.epsilon == 0 else None
     try:
-        reason = solve(problem, bounds, monitor, sweeper) if continuation is None else continuation.solve(warm)
+        reason = run()
     except KeyboardInterrupt:
         reason = "interrupted"
         sweeper.recover()
+    problem.set_epsilon(bounds.epsilon)
     if monitor.certified_at != monitor.iteration:
         if continuation is None:
             bounds.certify()
@@ -170,9 +196,6 @@ def _run(
     bounds.find_labels()
     monitor.record()
     bounds.restore_messages()
-    if continuation is not None:
-        problem.set_epsilon(0.0)
-        solution.smoothing = continuation.temperature
     return reason
 
 
@@ -282,8 +305,7 @@ def _tables(
         parts.append(flat)
     if single:
         return parts[0]
-    tables: RealArray = np.concatenate(parts)
-    return tables
+    return cast(RealArray, np.concatenate(parts))
 
 
 def _compile(engine: Backend, models: Models, tables: RealArray, options: Options) -> Problem:

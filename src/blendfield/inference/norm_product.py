@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 import time
 from typing import Protocol
 
@@ -18,24 +19,62 @@ SLACK = {"float64": 1e-13, "float32": 1e-7}
 """F may rise by this share of max(1, |F|): rounding."""
 
 
-def solve(problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper) -> str:
+ANNEALING_FACTOR = 0.2
+ANNEALING_SWEEPS = 20
+
+
+def annealing_temperatures(epsilon: float, hottest: float) -> list[float]:
+    """Temperatures from below `hottest` down to above `epsilon`.
+
+    Where potentials are large against epsilon, descent from zero creeps; a few sweeps at each of these, certificates
+    still being those at epsilon, give it a better start.
+    """
+    temperatures = []
+    temperature = epsilon / ANNEALING_FACTOR
+    while temperature < hottest:
+        temperatures.append(temperature)
+        temperature /= ANNEALING_FACTOR
+    return temperatures[::-1]
+
+
+def solve(problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper, annealing: list[float]) -> str:
     """Sweep until converged or told to stop; returns the reason. At the end the messages are those after a sweep."""
-    while (reason := monitor.exhausted()) is None:
+    monitor.watch_progress = False
+    for temperature in annealing:
+        reason = _solve_at(temperature, ANNEALING_SWEEPS, problem, bounds, monitor, sweeper)
+        if reason is not None:
+            return reason
+    monitor.watch_progress = True
+    reason = _solve_at(bounds.epsilon, sys.maxsize, problem, bounds, monitor, sweeper)
+    return reason or "max_iterations"
+
+
+def _solve_at(
+    temperature: float, sweeps: int, problem: Problem, bounds: Bounds, monitor: Monitor, sweeper: Sweeper
+) -> str | None:
+    """Some sweeps at one temperature; bounds are always those at the temperature asked for."""
+    problem.set_epsilon(temperature)
+    sweeper.restart()
+    for _ in range(sweeps):
+        if (reason := monitor.exhausted()) is not None:
+            return reason
+        sweeper.advance()
         sweeper.sweep()
         monitor.iteration += 1
-        bounds.exact_done = True
+        bounds.exact_done |= temperature == bounds.epsilon
         if monitor.certificate_due():
+            problem.set_epsilon(bounds.epsilon)
             bounds.certify()
             if monitor.labels_due():
                 bounds.find_labels()
             if (reason := monitor.report()) is not None:
                 return reason
-        sweeper.advance()
-    return reason
+            problem.set_epsilon(temperature)
+    return None
 
 
 class Sweeper(Protocol):
-    """One iteration: `sweep` ends in a state that may be kept; `advance` then moves on to the next starting point."""
+    """One iteration: `advance` moves to the next starting point; `sweep` ends in a state that may be kept."""
 
     def sweep(self) -> None:
         """One full sweep."""

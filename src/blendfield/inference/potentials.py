@@ -24,8 +24,8 @@ def flatten_potentials(graph: RegionGraph, potentials: Any, dtype: DataType = "f
     Accepted forms, R regions of which the user gave G:
 
     * a sequence of G or R array-likes, each of its region's shape; None stands for zeros;
-    * a bulk pair (region indices int [n], tables [n, ...]), all of one shape, or a list of such pairs; other regions are
-      zero;
+    * a bulk pair (region indices int [n], tables [n, ...]), all of one shape, or a list of such pairs; zeros
+      elsewhere;
     * one flat array in the layout returned here (not copied when it is of `dtype` already).
 
     Values are real numbers or -inf (forbidden).
@@ -65,7 +65,7 @@ def _from_flat(graph: RegionGraph, potentials: npt.NDArray[Any], dtype: DataType
             f"a flat array of potentials must have one entry per table entry, {entries} in all; got {len(potentials)}"
         )
     _require_numeric(potentials, "the flat array of potentials")
-    return np.ascontiguousarray(_cast(potentials, dtype, "the flat array of potentials"))
+    return cast(RealArray, np.ascontiguousarray(_cast(potentials, dtype, "the flat array of potentials")))
 
 
 def _from_sequence(graph: RegionGraph, potentials: Any, dtype: DataType) -> RealArray:

@@ -26,7 +26,7 @@ BoolArray = npt.NDArray[np.bool_]
 LongArray = npt.NDArray[np.int64]
 
 ZERO_REPLACEMENT = 1e-3
-"""Zero counting numbers of outer regions become this share of the mean of the positive ones: at 0 descent gets stuck."""
+"""Zero counting numbers of outer regions become this share of the mean positive one: at 0 descent gets stuck."""
 
 
 class Kind(IntEnum):

@@ -126,15 +126,15 @@ def model_messages(models: Models, model: int, flat: RealArray) -> Messages:
 class Solution:
     """What the results of one call share: the problem in its last state, read off once and only when asked for."""
 
-    def __init__(self, models: Models, problem: Problem, epsilon: float) -> None:
+    def __init__(self, models: Models, problem: Problem, epsilon: float, smoothing: float | None) -> None:
+        """`smoothing`: temperature of the certificate's candidates at epsilon = 0."""
         self.models = models
         self._problem: Problem | None = problem
         self._epsilon = epsilon
         self._beliefs: RealArray | None = None
         self._messages: RealArray | None = None
         self._region_gaps: FloatArray | None = None
-        self.smoothing: float | None = None
-        """temperature of the certificate's candidates at epsilon = 0"""
+        self._smoothing = smoothing
 
     def beliefs(self) -> RealArray:
         """float [table layout of the union]."""
@@ -151,7 +151,7 @@ class Solution:
     def region_gaps(self) -> FloatArray:
         """float64 [R of the union]."""
         if self._region_gaps is None:
-            gaps = self._state().certificate(self.smoothing, region_gaps=True).region_gaps
+            gaps = self._state().certificate(self._smoothing, region_gaps=True).region_gaps
             assert gaps is not None
             self._region_gaps = gaps
         return self._region_gaps
