@@ -1,6 +1,5 @@
 """Every backend against the reference, and the suite against backends that are wrong."""
 
-import importlib.util
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,13 +12,11 @@ from blendfield.backends.protocol import Backend
 from blendfield.backends.reference import ReferenceBackend, ReferenceProblem
 from blendfield.testing.conformance import CHECKS, Check, Tolerance, check_threads
 
-TOLERANCES = {"reference": Tolerance(), "cpu": Tolerance(float64=1e-10, float32=2e-5)}
+TOLERANCES = {"reference": Tolerance(), "cpu": Tolerance(float64=1e-10, float32=2e-5)}  # by backend
 
 
-@pytest.fixture(params=["reference", "cpu"])
+@pytest.fixture(params=list(TOLERANCES))
 def backend(request: pytest.FixtureRequest) -> Backend:
-    if request.param == "cpu" and importlib.util.find_spec("blendfield.backends.cpu") is None:
-        pytest.skip("blendfield.backends.cpu does not exist yet")
     return get(request.param)
 
 

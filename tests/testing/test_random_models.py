@@ -9,6 +9,7 @@ from blendfield.testing import (
     build_program,
     enumerate_exact,
     random_forest,
+    random_grid,
     random_junction_tree,
     random_labels,
     random_region_graph,
@@ -36,6 +37,13 @@ def test_region_graphs() -> None:
     assert depth(random_region_graph(np.random.default_rng(0), 2)) == 2
     parts = random_region_graph(np.random.default_rng(0), 3, parts=3)
     assert build_program(parts).num_segments >= 3
+
+
+def test_grids() -> None:
+    graph = random_grid(np.random.default_rng(0), (3, 4))
+    assert (graph.num_variables, graph.num_given, depth(graph)) == (12, 3 * 3 + 2 * 4, 2)
+    assert build_program(graph).num_segments == 1
+    assert set(graph.cardinalities.tolist()) == {2, 3}
 
 
 def test_forests() -> None:

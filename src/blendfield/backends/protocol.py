@@ -88,10 +88,9 @@ class Problem(Protocol):
         """`count` full sweeps: every class of the schedule once each time it is listed (norm-product, mathematics §3).
 
         A region r sends lambda_{r->p} = share_p B - mu_{p->r}, B = theta_r + sum lambda + sum mu, centred to mean zero
-        over the supported labels of r. With T = c_r + sum_p c_p, share_p = c_p / T; but 1 / (1 + |P(r)|) for T = 0
-        (up to rounding), and at eps = 0 where c_r and all c_p are positive. (At eps = 0 with zero or negative
-        counting numbers c_p / T is the limit eps -> 0, and what makes a pass over a tree with the Moebius numbers
-        exact.)
+        over the supported labels of r. With T = c_r + sum_p c_p, share_p = c_p / T at every eps >= 0, and
+        1 / (1 + |P(r)|) where T = 0 up to rounding. (At eps = 0 any split is a block minimiser for counting numbers
+        >= 0; this one is the limit eps -> 0 and makes a pass over a tree with the Moebius numbers exact.)
         """
 
     def sweep_value(self) -> float:
@@ -139,8 +138,8 @@ class Problem(Protocol):
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
         """int64 [V]: iterated conditional modes from `labels`, variables by index, at most `max_passes` over all.
 
-        Each move is by (number of -inf potentials, score): never worse. The current label stays when it is among the
-        best, else the lowest of the best is taken.
+        Each move is by (number of joint labels without support, score): never worse in score. The current label stays
+        when it is among the best, else the lowest of the best is taken.
         """
 
     def allocate_history(self, slots: int) -> None:

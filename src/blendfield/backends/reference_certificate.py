@@ -102,7 +102,8 @@ def _scale_to_children(table: FloatArray, children: list[tuple[Link, FloatArray]
             return table, True
         for link, q in children:
             marginal = link.down(table)
-            table = table * link.up(np.divide(q, marginal, out=np.zeros_like(q), where=marginal > 0.0))
+            usable = marginal >= np.finfo(np.float64).tiny  # q / marginal must not overflow
+            table = table * link.up(np.divide(q, marginal, out=np.zeros_like(q), where=usable))
     return table, False
 
 

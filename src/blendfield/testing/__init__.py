@@ -5,6 +5,7 @@ from blendfield.testing.oracles import Exact, enumerate_exact, joint_optimum, lp
 from blendfield.testing.programs import build_program
 from blendfield.testing.random_models import (
     random_forest,
+    random_grid,
     random_junction_tree,
     random_labels,
     random_region_graph,
@@ -19,6 +20,7 @@ __all__ = [
     "joint_optimum",
     "lp_optimum",
     "random_forest",
+    "random_grid",
     "random_junction_tree",
     "random_labels",
     "random_region_graph",

@@ -22,6 +22,7 @@ from blendfield.testing.oracles import enumerate_exact
 from blendfield.testing.programs import build_program
 from blendfield.testing.random_models import (
     random_forest,
+    random_grid,
     random_junction_tree,
     random_labels,
     random_region_graph,
@@ -87,17 +88,35 @@ NON_NEGATIVE: tuple[Numbers, ...] = ("ones", "cover", positive_numbers, numbers_
 ALL_NUMBERS: tuple[Numbers, ...] = (*NON_NEGATIVE, "bethe", numbers_of_any_sign)
 
 
+KINDS = (
+    "three levels",
+    "two levels",
+    "four levels",
+    "parts",
+    "explicit",
+    "forest",
+    "junction tree",
+    "grid",
+    "hub",
+    "large tables",
+)
+
+
 def random_program(rng: np.random.Generator, numbers: Numbers) -> tuple[Program, str]:
     """A graph of any kind, in one or several connected parts, with the given counting numbers."""
-    kind = str(
-        rng.choice(["three levels", "two levels", "four levels", "parts", "explicit", "forest", "junction tree"])
-    )
+    kind = str(rng.choice(KINDS))
     if kind == "two levels":
         graph = random_region_graph(rng, 2)
+    elif kind == "grid":  # many regions of few shapes
+        graph = random_grid(rng, (int(rng.integers(5, 9)), int(rng.integers(5, 9))))
+    elif kind == "hub":  # one child with very many parents
+        graph = RegionGraph(rng.integers(2, 4, 45).tolist(), [(0, i) if i % 3 else (i, 0) for i in range(1, 45)])
+    elif kind == "large tables":
+        graph = RegionGraph([31, 40, 7], [(1, 0), (2, 1, 0), (0, 2)])
     elif kind == "four levels":
         graph = random_region_graph(rng, 4, max_labels=3)
     elif kind == "parts":
-        graph = random_region_graph(rng, 3, num_variables=4, max_labels=3, parts=3)
+        graph = random_region_graph(rng, 3, num_variables=4, max_labels=3, parts=int(rng.integers(2, 9)))
     elif kind == "explicit":
         graph = random_region_graph(rng, 3, edges="variables")
         edges = list(zip(graph.edge_parents.tolist(), graph.edge_children.tolist(), strict=True))

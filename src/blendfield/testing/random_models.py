@@ -65,6 +65,15 @@ def random_forest(
     return RegionGraph(cardinalities.tolist(), _shuffled(rng, scopes))
 
 
+def random_grid(rng: np.random.Generator, shape: tuple[int, int], *, max_labels: int = 3) -> RegionGraph:
+    """Pairs of 4-neighbours; every variable has 2 or `max_labels` labels."""
+    places = np.arange(shape[0] * shape[1]).reshape(shape)
+    across, down = np.stack([places[:, :-1], places[:, 1:]], axis=-1), np.stack([places[:-1], places[1:]], axis=-1)
+    pairs = np.concatenate([across.reshape(-1, 2), down.reshape(-1, 2)]).tolist()
+    cardinalities = rng.choice([2, max_labels], places.size)
+    return RegionGraph(cardinalities.tolist(), _shuffled(rng, [frozenset(pair) for pair in pairs]))
+
+
 def random_junction_tree(
     rng: np.random.Generator, *, num_cliques: int = 4, max_order: int = 4, max_labels: int = 3
 ) -> RegionGraph:
