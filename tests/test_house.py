@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import subprocess
 import sys
@@ -84,6 +85,17 @@ def test_package_is_typed():
     package = ROOT / "src" / "blendfield"
     assert (package / "py.typed").exists()
     assert (package / "_core.pyi").exists()
+
+
+def test_benchmark_runs(tmp_path):
+    """On models so small that the numbers mean nothing; every case is built."""
+    output = tmp_path / "inference.json"
+    command = [sys.executable, str(ROOT / "benchmarks" / "inference.py"), "--entries=3000", "--repeats=1"]
+    cases = ["grid-3", "triples", "three-levels", "hubs", "mixed", "lone-table"]
+    subprocess.run([*command, "--dtypes=float64", f"--output={output}", "--cases", *cases], check=True)
+    results = json.loads(output.read_text())["results"]
+    assert [result["case"] for result in results] == cases
+    assert all(result["ratio_to_exp"] > 0 for result in results)
 
 
 def test_stub_of_the_core_is_current(tmp_path):
