@@ -212,6 +212,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
             out.message_entries += padded * labels;
             marginal += labels;
             out.largest_child = std::max(out.largest_child, labels);
+            out.largest_slot = std::max(out.largest_slot, std::max<int64_t>(labels, g.extents.back()) * g.width);
         }
         out.largest_marginal = std::max(out.largest_marginal, marginal * g.width);
         out.most_slots = std::max(out.most_slots, static_cast<int>(g.slots.size()));
@@ -386,6 +387,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         v.first_lane = g.first_lane;
         v.counting = g.counting.data();
         v.counting_uniform = g.uniform;
+        v.has_zero = std::find(g.counting.begin(), g.counting.end(), 0.0) != g.counting.end();
         v.sends = g.sends;
         out.views.push_back(v);
     }
