@@ -112,18 +112,18 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
                 if (item.mask >> l & 1) target[y * W + l] = out[y * W + l];
 }
 
-// One lane, vectorised over the entries of its rows: for lone large tables and long chains.
-template <class T, bool SOFT>
+// One lane, vectorised over the entries of its rows: for lone large tables, long chains and rare shapes. Rows are read in
+// whole vectors; what lies beyond their end counts as forbidden and so changes neither maxima nor sums.
+template <class T, int P, bool SOFT>
 void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem& item, Scratch& scratch) {
-    using V = NativePack<T>;
-    constexpr int P = Traits<V>::lanes;
+    using V = Pack<T, P>;
     constexpr int max_axes = 32;
     const SlotView& slot = g.slot[item.slot];
     const long long block = item.block;
     const T* table = (g.base >= 0 ? view.base + g.base : view.tables + g.tables) + block * g.entries;
     T* out = view.messages + slot.messages + block * slot.labels;
-    T* sums = reinterpret_cast<T*>(scratch.sums);
-    T* row_buffer = static_cast<T*>(scratch.partial);
+    T* best = reinterpret_cast<T*>(scratch.sums);  // [labels], then room for one vector
+    T* sums = best + slot.labels + P;
     const T temperature = T(view.epsilon * g.counting[g.counting_uniform ? 0 : block]);
     const T inverse = temperature > 0 ? T(1) / temperature : T(1e30);
     auto* incoming = static_cast<Incoming<T>*>(scratch.slots);
@@ -132,8 +132,9 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
         if (s != item.slot)
             incoming[others++] = {view.messages + g.slot[s].messages + block * g.slot[s].labels, g.slot[s].strides,
                                   g.slot[s].last_stride, 0};
-    const int last = g.last, vectors = last / P * P;
-    for (int c = 0; c < slot.labels; ++c) out[c] = -Limits<T>::infinity, sums[c] = 0;
+    const int last = g.last;
+    const V lowest = minus_infinity<V>(), scale = fill<V>(inverse);
+    for (int c = 0; c < slot.labels + P; ++c) best[c] = -Limits<T>::infinity, sums[c] = 0;
     for (int pass = 0; pass < (SOFT ? 2 : 1); ++pass) {
         int digit[max_axes] = {};
         int own = 0;
@@ -143,47 +144,31 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
             T constant = 0;
             for (int k = 0; k < others; ++k)
                 if (!incoming[k].last_stride) constant += incoming[k].start[incoming[k].offset];
-            const T* source = row;
-            for (int k = 0; k < others; ++k)
-                if (incoming[k].last_stride) {
-                    const T* add = incoming[k].start + incoming[k].offset;
-                    for (int y = 0; y < last; ++y) row_buffer[y] = source[y] + add[y];
-                    source = row_buffer;
-                }
-            T* target = out + own;
-            T* sum_target = sums + own;
-            const V shift_by = fill<V>(constant), scale = fill<V>(inverse);
-            int y = 0;
-            if (slot.last_stride) {
-                if (pass == 0) {
-                    for (; y < vectors; y += P)
-                        Lanes<V>::store(target + y,
-                                        maximum(Lanes<V>::load(target + y), Lanes<V>::load(source + y) + shift_by));
-                    for (; y < last; ++y) target[y] = maximum(target[y], source[y] + constant);
+            const V shift = fill<V>(slot.last_stride ? T(0) : finite(best[own]));
+            V collected = pass ? fill<V>(0) : lowest;
+            for (int y = 0; y < last; y += P) {
+                V v = Lanes<V>::load(row + y) + fill<V>(constant);
+                for (int k = 0; k < others; ++k)
+                    if (incoming[k].last_stride) v += Lanes<V>::load(incoming[k].start + incoming[k].offset + y);
+                if (last - y < P) v = first_lanes(v, last - y, lowest);
+                if (slot.last_stride) {
+                    const V high = Lanes<V>::load(best + own + y);
+                    if (pass == 0)
+                        Lanes<V>::store(best + own + y, maximum(high, v));
+                    else
+                        Lanes<V>::store(sums + own + y, Lanes<V>::load(sums + own + y) +
+                                                            exponential((v - finite(high)) * scale));
+                } else if (pass == 0) {
+                    collected = maximum(collected, v);
                 } else {
-                    for (; y < vectors; y += P) {
-                        const V shift = finite(Lanes<V>::load(target + y));
-                        Lanes<V>::store(sum_target + y,
-                                        Lanes<V>::load(sum_target + y) +
-                                            exponential((Lanes<V>::load(source + y) + shift_by - shift) * scale));
-                    }
-                    for (; y < last; ++y)
-                        sum_target[y] += exponential((source[y] + constant - finite(target[y])) * inverse);
+                    collected += exponential((v - shift) * scale);
                 }
-            } else if (pass == 0) {
-                V best = minus_infinity<V>();
-                for (; y < vectors; y += P) best = maximum(best, Lanes<V>::load(source + y));
-                T largest = max_of_lanes(best);
-                for (; y < last; ++y) largest = maximum(largest, source[y]);
-                *target = maximum(*target, largest + constant);
-            } else {
-                const T shift = finite(*target) - constant;
-                const V shift_all = fill<V>(shift);
-                V total = fill<V>(0);
-                for (; y < vectors; y += P) total += exponential((Lanes<V>::load(source + y) - shift_all) * scale);
-                T sum = sum_of_lanes(total);
-                for (; y < last; ++y) sum += exponential((source[y] - shift) * inverse);
-                *sum_target += sum;
+            }
+            if (!slot.last_stride) {
+                if (pass == 0)
+                    best[own] = maximum(best[own], max_of_lanes(collected));
+                else
+                    sums[own] += sum_of_lanes(collected);
             }
             for (int axis = g.axes - 2; axis >= 0; --axis) {
                 own += slot.strides[axis];
@@ -195,12 +180,20 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
             }
         }
     }
-    if constexpr (SOFT)
-        for (int c = 0; c < slot.labels; ++c) out[c] = finish_message(out[c], sums[c], temperature);
+    int c = 0;
+    if constexpr (SOFT) {
+        const V warm = fill<V>(temperature);
+        for (; c + P <= slot.labels; c += P)
+            Lanes<V>::store(out + c, finish_message(Lanes<V>::load(best + c), Lanes<V>::load(sums + c), warm));
+        if (c < slot.labels)
+            Lanes<V>::store(best + c, finish_message(Lanes<V>::load(best + c), Lanes<V>::load(sums + c), warm));
+    }
+    for (; c < slot.labels; ++c) out[c] = best[c];
 }
 
 template <class T>
 void heavy(const ProblemView<T>& view, const HeavyItem* items, long long begin, long long end, Scratch& scratch) {
+    constexpr int native = Traits<NativePack<T>>::lanes;
     const bool soft = view.epsilon > 0;
     for (long long k = begin; k < end; ++k) {
         const HeavyItem& item = items[k];
@@ -209,8 +202,12 @@ void heavy(const ProblemView<T>& view, const HeavyItem* items, long long begin, 
             soft ? heavy_block<T, 32, true>(view, g, item, scratch) : heavy_block<T, 32, false>(view, g, item, scratch);
         else if (g.width == 8)
             soft ? heavy_block<T, 8, true>(view, g, item, scratch) : heavy_block<T, 8, false>(view, g, item, scratch);
+        else if (g.last <= native / 2)
+            soft ? heavy_rows<T, native / 2, true>(view, g, item, scratch)
+                 : heavy_rows<T, native / 2, false>(view, g, item, scratch);
         else
-            soft ? heavy_rows<T, true>(view, g, item, scratch) : heavy_rows<T, false>(view, g, item, scratch);
+            soft ? heavy_rows<T, native, true>(view, g, item, scratch)
+                 : heavy_rows<T, native, false>(view, g, item, scratch);
     }
 }
 

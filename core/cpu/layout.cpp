@@ -36,8 +36,8 @@ uint32_t child_mask(const ProgramArrays& p, int64_t parent, const int* parent_ax
 int choose_width(int64_t lanes, int64_t slots, int64_t packs, int64_t entries, int last, int table_bytes) {
     const double by_lanes = slots ? static_cast<double>(lanes * slots) / static_cast<double>(8 * packs)
                                   : std::min(1.0, static_cast<double>(lanes) / 8);
-    // A lane by itself is vectorised along its last axis; what does not fill a vector is done entry by entry.
-    const double by_rows = 0.7 * (last / 8.0) / (last / 8 + last % 8);
+    // A lane by itself is vectorised along its last axis, with some overhead per row.
+    const double by_rows = 0.6 * last / (8.0 * ((last + 7) / 8));
     int width = lanes >= 24 ? 32 : 8;
     if (width == 32 && entries * 32 * table_bytes > wide_block_bytes) width = 8;
     if (width == 8 && entries * 8 * table_bytes > narrow_block_bytes) width = 1;

@@ -96,18 +96,40 @@ BF_FN ScalarOf<V> lane_of(V v, int lane) {
     }
 }
 
-// Sum and maximum over the lanes in lane order: the same bits everywhere.
+// Reduction over the lanes, by halves: always the same order.
+template <class V, class F>
+BF_FN ScalarOf<V> reduce_lanes(V v, F f) {
+    constexpr int P = Traits<V>::lanes;
+    if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3));
+    if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1));
+    if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0));
+    if constexpr (P == 8) v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3));
+    if constexpr (P == 8) v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1));
+    if constexpr (P == 8) v = f(v, __builtin_shufflevector(v, v, 1, 0, 1, 0, 1, 0, 1, 0));
+    if constexpr (P == 4) v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1));
+    if constexpr (P == 4) v = f(v, __builtin_shufflevector(v, v, 1, 0, 1, 0));
+    if constexpr (P == 2) v = f(v, __builtin_shufflevector(v, v, 1, 0));
+    return lane_of(v, 0);
+}
 template <class V>
 BF_FN ScalarOf<V> sum_of_lanes(V v) {
-    ScalarOf<V> total = lane_of(v, 0);
-    for (int k = 1; k < Traits<V>::lanes; ++k) total += lane_of(v, k);
-    return total;
+    return reduce_lanes(v, [](V a, V b) { return a + b; });
 }
 template <class V>
 BF_FN ScalarOf<V> max_of_lanes(V v) {
-    ScalarOf<V> best = lane_of(v, 0);
-    for (int k = 1; k < Traits<V>::lanes; ++k) best = lane_of(v, k) > best ? lane_of(v, k) : best;
-    return best;
+    return reduce_lanes(v, [](V a, V b) { return maximum(a, b); });
+}
+
+// v in the first `count` lanes, `other` in the rest.
+template <class V>
+BF_FN V first_lanes(V v, int count, V other) {
+    constexpr int P = Traits<V>::lanes;
+    if constexpr (P == 1) return v;
+    typename Traits<V>::Integer numbers{};
+    if constexpr (P > 1)
+        for (int k = 0; k < P; ++k) numbers[k] = k;
+    return numbers < count ? v : other;
 }
 
 }  // namespace blendfield::BF_ISA

@@ -13,6 +13,9 @@ namespace {
 
 constexpr double infinity = std::numeric_limits<double>::infinity();
 
+// Kernels read rows in whole vectors: so many values beyond the end of the arrays exist and are 0.
+constexpr int overread = 16;
+
 }  // namespace
 
 template <class T>
@@ -26,9 +29,9 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     else
         kernels_ = instruction_set().float32;
 
-    tables_.reset(layout_.table_entries);
-    base_.reset(layout_.base_entries);
-    messages_.reset(layout_.message_entries);
+    tables_.reset(layout_.table_entries, overread);
+    base_.reset(layout_.base_entries, overread);
+    messages_.reset(layout_.message_entries, overread);
     messages_.zero();
     weights_.reset(static_cast<int64_t>(layout_.weights.size()));
     std::copy(layout_.weights.begin(), layout_.weights.end(), weights_.data());
@@ -111,7 +114,7 @@ Scratch& Problem<T>::scratch(int thread, bool blocks) {
     Scratch& s = scratch_[thread];
     if (!scratch_memory_[thread].size()) {
         const int64_t light = rounded(layout_.largest_light), marginal = rounded(4 * layout_.largest_marginal),
-                      sums = rounded(16 * layout_.largest_child), weights = rounded(8 * (layout_.most_parents + 1)),
+                      sums = rounded(16 * layout_.largest_child + 4 * overread), weights = rounded(8 * (layout_.most_parents + 1)),
                       slots = rounded(4 * (layout_.most_slots + 1)), partial = rounded(layout_.largest_slot);
         static_assert(sizeof(scalar::Incoming<double>) <= 4 * sizeof(double));
         scratch_memory_[thread].reset(light + marginal + sums + weights + slots + partial);

@@ -26,10 +26,13 @@ class Buffer {
   public:
     Buffer() = default;
     explicit Buffer(int64_t size) { reset(size); }
-    void reset(int64_t size) {
+    // `beyond`: values after the end that exist and are 0.
+    void reset(int64_t size, int64_t beyond = 0) {
         size_ = size;
-        data_.reset(size ? static_cast<T*>(::operator new(static_cast<size_t>(size) * sizeof(T), std::align_val_t{64}))
-                         : nullptr);
+        data_.reset(size + beyond ? static_cast<T*>(::operator new(static_cast<size_t>(size + beyond) * sizeof(T),
+                                                                   std::align_val_t{64}))
+                                  : nullptr);
+        std::fill_n(data_.get() + size, beyond, T(0));
     }
     T* data() const { return data_.get(); }
     int64_t size() const { return size_; }
