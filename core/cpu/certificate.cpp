@@ -25,39 +25,66 @@ constexpr int projections = 10;
 constexpr int scaling_rounds = 200;
 constexpr double scaling_residual = 1e-13;
 
-// Strides of a table's axes inside the table over the axes in `mask`; returns that table's size.
-int64_t strides_of_mask(const std::vector<int>& extents, uint32_t mask, int64_t* strides) {
-    int64_t size = 1;
-    for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
-        strides[a] = mask >> a & 1 ? size : 0;
-        if (mask >> a & 1) size *= extents[a];
+// A table as seen from the smaller table over the axes in `mask`: how far each axis moves there, 0 for the other axes.
+struct Projected {
+    int axes = 0, extents[32], last = 1;
+    int64_t strides[32], entries = 1, size = 1;  // of the table, of the smaller table
+    Projected(const int* from, int count, uint32_t mask) : axes(count) {
+        for (int a = axes - 1; a >= 0; --a) {
+            extents[a] = from[a];
+            entries *= from[a];
+            strides[a] = mask >> a & 1 ? size : 0;
+            if (mask >> a & 1) size *= from[a];
+        }
+        last = extents[axes - 1];
     }
-    return size;
-}
-
-// Calls f(entry, label) over a table, label = position in the table over the axes with the given strides.
-template <class F>
-void for_labels(const std::vector<int>& extents, const int64_t* strides, int64_t entries, F f) {
-    const int axes = static_cast<int>(extents.size());
-    int digit[32] = {};
-    const int last = extents[axes - 1];
-    const int64_t last_stride = strides[axes - 1];
-    int64_t row = 0;
-    for (int64_t e = 0; e < entries;) {
-        for (int y = 0; y < last; ++y, ++e) f(e, row + y * last_stride);
-        for (int a = axes - 2; a >= 0; --a) {
-            row += strides[a];
-            if (++digit[a] < extents[a]) break;
-            row -= strides[a] * extents[a];
-            digit[a] = 0;
+    // Calls f(first entry, first label) for every row of the table; along a row the label moves by strides[axes - 1].
+    template <class F>
+    void for_rows(F f) const {
+        int digit[32] = {};
+        int64_t label = 0;
+        for (int64_t e = 0; e < entries; e += last) {
+            f(e, label);
+            for (int a = axes - 2; a >= 0; --a) {
+                label += strides[a];
+                if (++digit[a] < extents[a]) break;
+                label -= strides[a] * extents[a];
+                digit[a] = 0;
+            }
         }
     }
-}
+    void marginalise(const double* table, double* marginal) const {
+        std::fill_n(marginal, size, 0.0);
+        if (strides[axes - 1])
+            for_rows([&](int64_t e, int64_t label) {
+                for (int y = 0; y < last; ++y) marginal[label + y] += table[e + y];
+            });
+        else
+            for_rows([&](int64_t e, int64_t label) {
+                double sum = 0;
+                for (int y = 0; y < last; ++y) sum += table[e + y];
+                marginal[label] += sum;
+            });
+    }
+    // table = f(table, small), entry by entry
+    template <class F>
+    void combine(const double* small, double* table, F f) const {
+        if (strides[axes - 1])
+            for_rows([&](int64_t e, int64_t label) {
+                for (int y = 0; y < last; ++y) table[e + y] = f(table[e + y], small[label + y]);
+            });
+        else
+            for_rows([&](int64_t e, int64_t label) {
+                const double add = small[label];
+                for (int y = 0; y < last; ++y) table[e + y] = f(table[e + y], add);
+            });
+    }
+};
 
 // The pure interaction of a marginal: its mean along every axis removed, in place.
-void remove_means(const std::vector<int>& extents, double* table, int64_t size) {
+void remove_means(const int* extents, int axes, double* table, int64_t size) {
     int64_t inner = 1;
-    for (int a = static_cast<int>(extents.size()) - 1; a >= 0; --a) {
+    for (int a = axes - 1; a >= 0; --a) {
         const int n = extents[a];
         for (int64_t outer = 0; outer < size / (n * inner); ++outer)
             for (int64_t k = 0; k < inner; ++k) {
@@ -86,6 +113,8 @@ struct Problem<T>::Deep {
         uint32_t mask;
         int64_t size, marginal;  // of the subset's table; offset of the region's marginal
         int32_t component;
+        int64_t source;          // an earlier node of the region whose subset contains this one, -1: the region itself
+        uint32_t mask_in_source;
     };
     struct Child {
         int32_t deep;  // number of the child among `regions`
@@ -233,11 +262,13 @@ void Problem<T>::prepare_certificate() {
             leader[std::max(a, b)] = std::min(a, b);
         }
     });
-    // Nodes in the order of their regions, subsets from large to small.
+    // Nodes in the order of their regions, subsets from many axes to few: marginals are taken from marginals.
     std::vector<int32_t> sorted(raw.size()), component(raw.size(), -1);
     std::iota(sorted.begin(), sorted.end(), 0);
     std::sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
-        return raw[a].first != raw[b].first ? raw[a].first < raw[b].first : raw[a].second > raw[b].second;
+        const int size_a = __builtin_popcount(raw[a].second), size_b = __builtin_popcount(raw[b].second);
+        if (raw[a].first != raw[b].first) return raw[a].first < raw[b].first;
+        return size_a != size_b ? size_a > size_b : raw[a].second < raw[b].second;
     });
     int32_t components = 0;
     std::vector<int64_t> count;
@@ -247,9 +278,20 @@ void Problem<T>::prepare_certificate() {
         component[k] = component[root];
         ++count[component[k]];
         const Group& g = layout_.groups[where[deep.regions[raw[k].first].region].group];
-        int64_t strides[32];
-        const int64_t size = strides_of_mask(g.extents, raw[k].second, strides);
-        deep.nodes.push_back({raw[k].second, size, deep.marginals, component[k]});
+        const int axes = static_cast<int>(g.extents.size());
+        const uint32_t mask = raw[k].second;
+        const int64_t size = Projected(g.extents.data(), axes, mask).size;
+        int64_t source = -1;
+        for (int64_t n = static_cast<int64_t>(deep.nodes.size()) - 1; n >= 0 && deep.node_region[n] == raw[k].first; --n)
+            if ((deep.nodes[n].mask & mask) == mask && (source < 0 || deep.nodes[n].size < deep.nodes[source].size))
+                source = n;
+        uint32_t within = mask;
+        if (source >= 0) {
+            within = 0;
+            for (int a = 0, position = 0; a < axes; ++a)
+                if (deep.nodes[source].mask >> a & 1) within |= (mask >> a & 1) << position++;
+        }
+        deep.nodes.push_back({mask, size, deep.marginals, component[k], source, within});
         deep.node_region.push_back(raw[k].first);
         deep.marginals += size;
     }
@@ -282,14 +324,10 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
             const double temperature = smoothing * program_.counting[parent];
             const double largest = *std::max_element(hat.begin(), hat.end());
             marginal.assign(cg.entries, 0.0);
-            int64_t strides[32];
-            strides_of_mask(pg.extents, pg.slot_masks[slot], strides);
             double total = 0;
-            for_labels(pg.extents, strides, pg.entries, [&](int64_t e, int64_t y) {
-                const double b = std::exp((hat[e] - largest) / temperature);
-                marginal[y] += b;
-                total += b;
-            });
+            for (double& b : hat) total += b = std::exp((b - largest) / temperature);
+            Projected(pg.extents.data(), static_cast<int>(pg.extents.size()), pg.slot_masks[slot])
+                .marginalise(hat.data(), marginal.data());
             double* q = child_beliefs_.data() + q_offset_[where[child].group] +
                         static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
                         where[child].lane % cg.width;
@@ -344,17 +382,29 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     for (size_t k = 0; k < deep.zero.size(); ++k) {
         const auto &child = deep.regions[deep.zero[k]], &parent = deep.regions[deep.zero_parent[k].deep];
         const Group& pg = group_of(parent);
-        std::fill_n(q.data() + child.table, group_of(child).entries, 0.0);
-        int64_t strides[32];
-        strides_of_mask(pg.extents, deep.zero_parent[k].mask, strides);
-        for_labels(pg.extents, strides, pg.entries,
-                   [&](int64_t e, int64_t y) { q[child.table + y] += q[parent.table + e]; });
+        Projected(pg.extents.data(), static_cast<int>(pg.extents.size()), deep.zero_parent[k].mask)
+            .marginalise(q.data() + parent.table, q.data() + child.table);
     }
 
     // Projection: b_r += (g_S - m_S^r) / v_r for every node (r, S), m the pure marginal, v_r = |Y_r| / |Y_S|, g_S the mean
     // of m over the component with weights 1 / v_r.
     auto needs_projection = [&](const typename Deep::Region& d) {
         return strategy_[program_.segment[d.region]] == projection;
+    };
+    // Calls f(how a node's subset lies in its source, the source's marginal (null: the region's table), the node's marginal)
+    // for the nodes of a region, sources first, or last.
+    auto for_nodes = [&](const typename Deep::Region& d, bool backwards, auto f) {
+        const std::vector<int>& all = group_of(d).extents;
+        for (int64_t n = 0; n < d.last_node - d.first_node; ++n) {
+            const auto& node = deep.nodes[backwards ? d.last_node - 1 - n : d.first_node + n];
+            int extents[32] = {}, axes = 0;
+            const uint32_t outer = node.source < 0 ? ~0u : deep.nodes[node.source].mask;
+            for (size_t a = 0; a < all.size(); ++a)
+                if (outer >> a & 1) extents[axes++] = all[a];
+            f(Projected(extents, axes, node.mask_in_source),
+              node.source < 0 ? nullptr : marginals.data() + deep.nodes[node.source].marginal,
+              marginals.data() + node.marginal);
+        }
     };
     const bool any_projection = std::count(strategy_.begin(), strategy_.end(), projection) > 0;
     for (int round = 0; any_projection && round < projections; ++round) {
@@ -365,17 +415,14 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
             double total = 0;
             for (int64_t e = 0; e < g.entries; ++e) total += table[e] = std::abs(table[e]);
             for (int64_t e = 0; e < g.entries; ++e) table[e] /= total;
+            for_nodes(d, false, [&](const Projected& in_source, double* source, double* m) {
+                in_source.marginalise(source ? source : table, m);
+            });
             for (int64_t k = d.first_node; k < d.last_node; ++k) {
-                const auto& node = deep.nodes[k];
-                double* m = marginals.data() + node.marginal;
-                std::fill_n(m, node.size, 0.0);
-                int64_t strides[32];
-                strides_of_mask(g.extents, node.mask, strides);
-                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { m[y] += table[e]; });
-                std::vector<int> extents;
+                int extents[32] = {}, axes = 0;
                 for (size_t a = 0; a < g.extents.size(); ++a)
-                    if (node.mask >> a & 1) extents.push_back(g.extents[a]);
-                remove_means(extents, m, node.size);
+                    if (deep.nodes[k].mask >> a & 1) extents[axes++] = g.extents[a];
+                remove_means(extents, axes, marginals.data() + deep.nodes[k].marginal, deep.nodes[k].size);
             }
         });
         // m becomes (g_S - m) / v_r.
@@ -407,12 +454,9 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
             if (!needs_projection(d)) return;
             const Group& g = group_of(d);
             double* table = q.data() + d.table;
-            for (int64_t k = d.first_node; k < d.last_node; ++k) {
-                const double* m = marginals.data() + deep.nodes[k].marginal;
-                int64_t strides[32];
-                strides_of_mask(g.extents, deep.nodes[k].mask, strides);
-                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { table[e] += m[y]; });
-            }
+            for_nodes(d, true, [&](const Projected& in_source, double* source, double* m) {
+                in_source.combine(m, source ? source : table, [](double x, double add) { return x + add; });
+            });
             for (int64_t e = 0; e < g.entries; ++e)
                 if (table[e] < 0) negative[deep.number[d.region]] = 1;
         });
@@ -443,24 +487,27 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
         const Group& g = group_of(d);
         double* table = q.data() + d.table;
         std::vector<double> marginal;
-        int64_t strides[32];
+        auto marginalise = [&](const typename Deep::Child& child) {
+            const Projected in_parent(g.extents.data(), static_cast<int>(g.extents.size()), child.mask);
+            marginal.resize(in_parent.size);
+            in_parent.marginalise(table, marginal.data());
+            return in_parent;
+        };
         for (int round = 0; round <= scaling_rounds; ++round) {
             double residual = 0;
             for (int64_t k = d.first_child; k < d.last_child; ++k) {
                 const double* want = q.data() + deep.regions[deep.children[k].deep].table;
-                marginal.assign(strides_of_mask(g.extents, deep.children[k].mask, strides), 0.0);
-                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { marginal[y] += table[e]; });
+                marginalise(deep.children[k]);
                 for (size_t y = 0; y < marginal.size(); ++y)
                     residual = std::max(residual, std::abs(marginal[y] - want[y]));
             }
             if (residual <= scaling_residual) return;
             for (int64_t k = d.first_child; k < d.last_child; ++k) {
                 const double* want = q.data() + deep.regions[deep.children[k].deep].table;
-                marginal.assign(strides_of_mask(g.extents, deep.children[k].mask, strides), 0.0);
-                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { marginal[y] += table[e]; });
+                const Projected in_parent = marginalise(deep.children[k]);
                 for (size_t y = 0; y < marginal.size(); ++y)  // the quotient must not overflow
                     marginal[y] = marginal[y] >= std::numeric_limits<double>::min() ? want[y] / marginal[y] : 0.0;
-                for_labels(g.extents, strides, g.entries, [&](int64_t e, int64_t y) { table[e] *= marginal[y]; });
+                in_parent.combine(marginal.data(), table, [](double x, double factor) { return x * factor; });
             }
         }
         missed[deep.number[d.region]] = 1;
