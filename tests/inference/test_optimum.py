@@ -200,6 +200,17 @@ def test_hard_loops_end_without_nan(backend, epsilon):
     check_sound(result)
 
 
+@pytest.mark.filterwarnings("ignore::blendfield.BlendfieldWarning")
+def test_damping_makes_oscillating_loops_converge(backend):
+    graph, tables = complete(8, 2, 5)
+    result = bf.infer(graph, tables, epsilon=0, counting_numbers="bethe", backend=backend, max_iterations=600)
+    assert result.converged
+    plain = bf.infer(
+        graph, tables, epsilon=0, counting_numbers="bethe", backend=backend, max_iterations=600, acceleration=None
+    )
+    assert not plain.converged
+
+
 def test_tree_reweighted(backend):
     graph, tables = grid(3)
     exact = enumerate_exact(graph, np.concatenate([t.ravel() for t in tables]), 1.0)

@@ -87,7 +87,8 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
     classes, schedule = _schedule(graph, exact, parents, children, segment)
 
     starts = np.asarray(union.region_starts, dtype=np.int64)
-    _, first_region = np.unique(segment, return_index=True)
+    first_region = np.zeros(num_segments, dtype=np.int64)
+    first_region[segment[::-1]] = np.arange(graph.num_regions - 1, -1, -1)
     segment_model = np.searchsorted(starts, first_region, side="right") - 1
     reweighted = np.array([isinstance(spec, str) and spec == "trw" for spec in specs], dtype=bool)[segment_model]
     kind = np.select(
@@ -170,10 +171,13 @@ def _exact_segments(
     """
     regions_in = np.bincount(segment, minlength=num_segments)
     edges_in = np.bincount(segment[children], minlength=num_segments)
+    tree = (edges_in == regions_in - 1) & (edges_in > 0)
+    if not tree.any():
+        return np.asarray(tree)
     total = numbers + np.bincount(children, weights=numbers[parents], minlength=len(numbers))
     propagates = np.abs(numbers[parents] - total[children]) <= 1e-12 * np.abs(numbers[parents])
     broken = np.bincount(segment[children], weights=~propagates, minlength=num_segments) > 0
-    return np.asarray((edges_in == regions_in - 1) & (edges_in > 0) & ~broken)
+    return np.asarray(tree & ~broken)
 
 
 def _not_implied(graph: RegionGraph, parents: IntArray, children: IntArray, wanted: BoolArray) -> BoolArray:
