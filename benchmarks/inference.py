@@ -237,10 +237,20 @@ def machine() -> dict[str, Any]:
     return {
         "cpu": cpu,
         "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 1),  # what else was running
         "python": platform.python_version(),
         "numpy": np.__version__,
         "instruction_set": getattr(_core, "instruction_set", lambda: "unknown")(),
     }
+
+
+def grid_table(rows: list[dict[str, Any]]) -> str:
+    """The table of the README: ratio to exp, by number of labels."""
+    lines = []
+    for dtype in ("float64", "float32"):
+        ratio = {r["case"]: f"{r['ratio_to_exp']:.1f}" for r in rows if r["dtype"] == dtype}
+        lines.append(f"| {dtype} | " + " | ".join(ratio.get(f"grid-{labels}", "") for labels in GRID_LABELS) + " |")
+    return "\n".join(lines)
 
 
 def main() -> None:
@@ -268,6 +278,7 @@ def main() -> None:
             command += [f"--entries={options.entries}", f"--repeats={options.repeats}", f"--threads={options.threads}"]
             rows.append(json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout))
             print(row(rows[-1]), flush=True)
+    print(grid_table(rows))
     options.output.parent.mkdir(parents=True, exist_ok=True)
     options.output.write_text(json.dumps({"machine": environment, "results": rows}, indent=1) + "\n")
     print(f"written: {options.output}")

@@ -44,12 +44,15 @@ template __global__ void sweep<float, 32, 2>(const float*, float*, float*, float
 template __global__ void sweep<float, 32, 21>(const float*, float*, float*, float*, float);
 
 // Values, beliefs and certificates are float64 on every device.
-__global__ void certify(int entries, const double* hat, const double* q, double* belief, double* gap,
-                        double temperature) {
-    const int lane = threadIdx.x;
-    const auto normaliser = kernels::normalise<double, 32>(entries, hat + lane, temperature, 1.0);
-    kernels::write_beliefs<double, 32>(entries, hat + lane, normaliser, belief + lane);
-    gap[lane] = kernels::gap_of_lane<double, 32>(entries, hat + lane, q + lane, normaliser);
+__global__ void certify(int labels, const double* hat, const double* target, const double* q, double* belief,
+                        double* work, double* gap, double temperature) {
+    const int lane = threadIdx.x, entries = labels * labels;
+    const auto n = kernels::normalise<double, 32, true>(entries, hat + lane, temperature, 1.0, belief + lane);
+    kernels::finish_beliefs<double, 32>(entries, hat + lane, n, false, belief + lane);
+    gap[lane] = kernels::gap_of_lane<double, 32>(entries, hat + lane, belief + lane, q + lane, n, false);
+    double* second = work + 64 * labels;
+    gap[lane] += kernels::pair_gap<double, 32>(labels, labels, hat + lane, belief + lane, target + lane, target + lane,
+                                               work + lane, second + lane, n);
 }
 
 // Largest relative error of exp and largest error of log on the host.
