@@ -304,10 +304,10 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
                                child_start_.data(),
                                child_width_pointers_.data()};
     parallel_for(threads_, child_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->certificate(view_, view, child_items_.data(), begin, end, scratch_[t], child_values, child_gaps);
+        kernels_->certificate(view_, view, child_items_.data(), begin, end, scratch(t, true), child_values, child_gaps);
     });
     parallel_for(threads_, parent_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->certificate(view_, view, parent_items_.data(), begin, end, scratch_[t], values, gaps);
+        kernels_->certificate(view_, view, parent_items_.data(), begin, end, scratch(t, true), values, gaps);
     });
 }
 
@@ -333,10 +333,11 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
 
     // Beliefs, region by region.
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
+        Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
-            kernels_->beliefs(smooth, deep.items[k], scratch_[t]);
+            kernels_->beliefs(smooth, deep.items[k], work);
             for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
-                for (int64_t e = 0; e < g.entries; ++e) q[d.table + e] = scratch_[t].block[1][e * g.width + l];
+                for (int64_t e = 0; e < g.entries; ++e) q[d.table + e] = work.block[1][e * g.width + l];
             });
         }
     });
@@ -475,11 +476,12 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
         if (missed[d]) failed[program_.segment[deep.regions[d].region]] = 1;
 
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
+        Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
             for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
-                for (int64_t e = 0; e < g.entries; ++e) scratch_[t].block[1][e * g.width + l] = q[d.table + e];
+                for (int64_t e = 0; e < g.entries; ++e) work.block[1][e * g.width + l] = q[d.table + e];
             });
-            kernels_->gaps(view_, deep.items[k], k, scratch_[t], values, gaps);
+            kernels_->gaps(view_, deep.items[k], k, work, values, gaps);
         }
     });
 }

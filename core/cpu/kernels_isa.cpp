@@ -70,11 +70,11 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
         inverse[k] = temperature[k] > fill<V>(0) ? fill<V>(1) / temperature[k] : fill<V>(T(1e30));
     }
 
-    // A block in which other lanes send in other classes: those keep what they have.
-    T* kept = reinterpret_cast<T*>(scratch.block[0]);
+    // A block in which other lanes send in other classes: those must keep what they have at every moment, because another
+    // thread may be reading it for another slot.
+    T* const target = out;
     const bool partial = item.mask != full_mask<W>;
-    if (partial)
-        for (long long k = 0; k < (long long)slot.labels * W; ++k) kept[k] = out[k];
+    if (partial) out = static_cast<T*>(scratch.partial);
 
     if (g.axes == 2 && g.slots == 2) {
         const bool first = item.slot == 0;
@@ -109,7 +109,7 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
     if (partial)
         for (long long y = 0; y < slot.labels; ++y)
             for (int l = 0; l < W; ++l)
-                if (!(item.mask >> l & 1)) out[y * W + l] = kept[y * W + l];
+                if (item.mask >> l & 1) target[y * W + l] = out[y * W + l];
 }
 
 // One lane, vectorised over the entries of its rows: for lone large tables and long chains.
@@ -123,7 +123,7 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
     const T* table = (g.base >= 0 ? view.base + g.base : view.tables + g.tables) + block * g.entries;
     T* out = view.messages + slot.messages + block * slot.labels;
     T* sums = reinterpret_cast<T*>(scratch.sums);
-    T* row_buffer = reinterpret_cast<T*>(scratch.block[0]);
+    T* row_buffer = static_cast<T*>(scratch.partial);
     const T temperature = T(view.epsilon * g.counting[g.counting_uniform ? 0 : block]);
     const T inverse = temperature > 0 ? T(1) / temperature : T(1e30);
     auto* incoming = static_cast<Incoming<T>*>(scratch.slots);
@@ -454,10 +454,7 @@ void values(const ProblemView<T>& view, const ValueItem* items, long long begin,
 // Every region of the group has eps c_r != 0.
 template <class T>
 bool all_soft(const ProblemView<T>& view, const GroupView& g) {
-    if (view.epsilon == 0) return false;
-    for (int lane = 0; lane < (g.counting_uniform ? 1 : g.lanes); ++lane)
-        if (g.counting[lane] == 0) return false;
-    return true;
+    return view.epsilon != 0 && !g.has_zero;
 }
 
 template <class T, int W>

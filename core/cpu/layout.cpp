@@ -32,12 +32,16 @@ uint32_t child_mask(const ProgramArrays& p, int64_t parent, const int* parent_ax
     return mask;
 }
 
-int choose_width(int64_t lanes, int64_t signatures, int64_t entries, int table_bytes) {
-    const double together = static_cast<double>(lanes) / static_cast<double>(std::max<int64_t>(signatures, 1));
-    int width = together >= 12 ? 32 : together >= 3 ? 8 : 1;
+// How much of a vector does useful work, lanes in packs of 8: `packs` counts (pack, class) pairs with active lanes.
+int choose_width(int64_t lanes, int64_t slots, int64_t packs, int64_t entries, int last, int table_bytes) {
+    const double by_lanes = slots ? static_cast<double>(lanes * slots) / static_cast<double>(8 * packs)
+                                  : std::min(1.0, static_cast<double>(lanes) / 8);
+    // A lane by itself is vectorised along its last axis; what does not fill a vector is done entry by entry.
+    const double by_rows = 0.7 * (last / 8.0) / (last / 8 + last % 8);
+    int width = lanes >= 24 ? 32 : 8;
     if (width == 32 && entries * 32 * table_bytes > wide_block_bytes) width = 8;
     if (width == 8 && entries * 8 * table_bytes > narrow_block_bytes) width = 1;
-    return width;
+    return by_lanes < by_rows ? 1 : width;
 }
 
 }  // namespace
@@ -126,49 +130,64 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         for (size_t s = 0; s < masks.size(); ++s) slot_of_edge[masks[s].second] = static_cast<int32_t>(s);
     }
 
-    // Lanes that act in the same classes come together, so that a block rarely mixes classes.
+    // Lanes whose children (then themselves) act in the same classes come together, so that a block rarely mixes classes.
     struct Lane {
-        uint64_t signature;
+        uint64_t classes, rest;
         int32_t region;
     };
     std::vector<std::vector<Lane>> members(out.groups.size());
     for (size_t g = 0; g < out.groups.size(); ++g) members[g].reserve(out.groups[g].lanes);
     for (int64_t r = 0; r < p.regions; ++r) {
-        uint64_t h = mix(0, static_cast<uint64_t>(p.region_class[r] + 1));
-        for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
-            h = mix(h, static_cast<uint64_t>(p.region_class[p.edge_children[e]] + 1) * 64 +
-                           static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
-        members[group_of[r]].push_back({h, static_cast<int32_t>(r)});
+        constexpr int class_bits = 12, sorted_slots = 5;
+        uint64_t classes = 0, rest = mix(0, static_cast<uint64_t>(p.region_class[r] + 1));
+        for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e) {
+            const auto c = static_cast<uint64_t>(p.region_class[p.edge_children[e]] + 1);
+            if (slot_of_edge[e] < sorted_slots && c < (1u << class_bits))
+                classes |= c << ((sorted_slots - 1 - slot_of_edge[e]) * class_bits);
+            else
+                rest = mix(rest, c * 64 + static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
+        }
+        if (parent_start[r] == parent_start[r + 1]) classes = static_cast<uint64_t>(p.region_class[r] + 1);
+        members[group_of[r]].push_back({classes, rest, static_cast<int32_t>(r)});
     }
-    auto by_signature = [](const Lane& a, const Lane& b) {
-        return a.signature != b.signature ? a.signature < b.signature : a.region < b.region;
+    auto in_order = [](const Lane& a, const Lane& b) {
+        if (a.classes != b.classes) return a.classes < b.classes;
+        return a.rest != b.rest ? a.rest < b.rest : a.region < b.region;
     };
-    auto count_signatures = [&](std::vector<Lane>& lanes) {
-        std::vector<uint64_t> all;
-        all.reserve(lanes.size());
-        for (const Lane& lane : lanes) all.push_back(lane.signature);
-        std::sort(all.begin(), all.end());
-        return static_cast<int64_t>(std::unique(all.begin(), all.end()) - all.begin());
-    };
-    for (size_t g = 0; g < out.groups.size(); ++g)
-        out.groups[g].width =
-            choose_width(out.groups[g].lanes, count_signatures(members[g]), out.groups[g].entries, table_bytes);
-    for (size_t g = 0; g < out.groups.size(); ++g)  // refine by the number of parents and the widths of their groups
-        if (out.groups[g].sends)
-            for (Lane& lane : members[g]) {
-                const int64_t degree = child_start[lane.region + 1] - child_start[lane.region];
-                lane.signature = mix(lane.signature, static_cast<uint64_t>(degree));
-                for (int64_t k = child_start[lane.region]; k < child_start[lane.region + 1]; ++k)
-                    lane.signature =
-                        mix(lane.signature,
-                            static_cast<uint64_t>(out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
+    std::vector<int32_t> seen;
+    for (size_t k = 0; k < out.groups.size(); ++k) {
+        Group& g = out.groups[k];
+        std::sort(members[k].begin(), members[k].end(), in_order);
+        const auto slots = static_cast<int64_t>(g.slot_masks.size());
+        int64_t packs = 0;
+        for (int64_t slot = 0; slot < slots; ++slot)
+            for (int begin = 0; begin < g.lanes; begin += 8) {
+                seen.clear();
+                for (int lane = begin; lane < std::min(begin + 8, g.lanes); ++lane) {
+                    const int32_t r = members[k][lane].region;
+                    for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
+                        if (slot_of_edge[e] == slot) seen.push_back(p.region_class[p.edge_children[e]]);
+                }
+                std::sort(seen.begin(), seen.end());
+                packs += std::unique(seen.begin(), seen.end()) - seen.begin();
             }
+        g.width = choose_width(g.lanes, slots, packs, g.entries, g.extents.back(), table_bytes);
+    }
+    for (size_t g = 0; g < out.groups.size(); ++g)  // refine by the number of parents and the widths of their groups
+        if (out.groups[g].sends) {
+            for (Lane& lane : members[g]) {
+                lane.rest = mix(lane.rest, static_cast<uint64_t>(child_start[lane.region + 1] - child_start[lane.region]));
+                for (int64_t k = child_start[lane.region]; k < child_start[lane.region + 1]; ++k)
+                    lane.rest = mix(lane.rest, static_cast<uint64_t>(
+                                                   out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
+            }
+            std::sort(members[g].begin(), members[g].end(), in_order);
+        }
 
     // Offsets of tables, lanes, messages.
     std::vector<int32_t> lane_of(p.regions);
     for (size_t k = 0; k < out.groups.size(); ++k) {
         Group& g = out.groups[k];
-        std::sort(members[k].begin(), members[k].end(), by_signature);
         g.blocks = (g.lanes + g.width - 1) / g.width;
         const int64_t padded = static_cast<int64_t>(g.blocks) * g.width;
         g.tables = out.table_entries;
@@ -212,6 +231,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
             out.message_entries += padded * labels;
             marginal += labels;
             out.largest_child = std::max(out.largest_child, labels);
+            out.largest_slot = std::max(out.largest_slot, std::max<int64_t>(labels, g.extents.back()) * g.width);
         }
         out.largest_marginal = std::max(out.largest_marginal, marginal * g.width);
         out.most_slots = std::max(out.most_slots, static_cast<int>(g.slots.size()));
@@ -386,6 +406,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         v.first_lane = g.first_lane;
         v.counting = g.counting.data();
         v.counting_uniform = g.uniform;
+        v.has_zero = std::find(g.counting.begin(), g.counting.end(), 0.0) != g.counting.end();
         v.sends = g.sends;
         out.views.push_back(v);
     }

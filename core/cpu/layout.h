@@ -53,7 +53,7 @@ struct Layout {
     std::vector<ValueItem> rest_items;          // regions outside {r} + P(r), r in the last class of the schedule
     std::vector<int> schedule;
     int64_t table_entries = 0, base_entries = 0, message_entries = 0, lanes = 0;
-    int64_t largest_block = 0, largest_light = 0, largest_marginal = 0, largest_child = 0;
+    int64_t largest_block = 0, largest_light = 0, largest_marginal = 0, largest_child = 0, largest_slot = 0;
     int most_slots = 0, most_parents = 0;
     bool positive_hats = true;                  // every c_r + sum c_p > 0: the value after a sweep comes for free
     int64_t bytes() const;

@@ -100,26 +100,35 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
         message_size_ += program_.table_offsets[program_.edge_children[e] + 1] -
                          program_.table_offsets[program_.edge_children[e]];
 
+    scratch_memory_.resize(threads_);
+    block_memory_.resize(threads_);
+    scratch_.resize(threads_);
+}
+
+template <class T>
+Scratch& Problem<T>::scratch(int thread, bool blocks) {
     const auto rounded = [](int64_t n) { return (n + 7) / 8 * 8; };  // keeps every part aligned
-    const int64_t block = rounded(layout_.largest_block), light = rounded(layout_.largest_light),
-                  marginal = rounded(4 * layout_.largest_marginal), sums = rounded(16 * layout_.largest_child),
-                  weights = rounded(8 * (layout_.most_parents + 1)),
-                  slots = rounded(4 * (layout_.most_slots + 1));
-    static_assert(sizeof(scalar::Incoming<double>) <= 4 * sizeof(double));
-    for (int t = 0; t < threads_; ++t) {
-        scratch_memory_.push_back(
-            std::make_unique<Buffer<double>>(3 * block + light + marginal + sums + weights + slots));
-        scratch_memory_.back()->zero();
-        double* p = scratch_memory_.back()->data();
-        Scratch s{};
-        for (double*& part : s.block) part = p, p += block;
+    Scratch& s = scratch_[thread];
+    if (!scratch_memory_[thread].size()) {
+        const int64_t light = rounded(layout_.largest_light), marginal = rounded(4 * layout_.largest_marginal),
+                      sums = rounded(16 * layout_.largest_child), weights = rounded(8 * (layout_.most_parents + 1)),
+                      slots = rounded(4 * (layout_.most_slots + 1)), partial = rounded(layout_.largest_slot);
+        static_assert(sizeof(scalar::Incoming<double>) <= 4 * sizeof(double));
+        scratch_memory_[thread].reset(light + marginal + sums + weights + slots + partial);
+        double* p = scratch_memory_[thread].data();
         s.light = p, p += light;
         s.marginal = p, p += marginal;
         s.sums = p, p += sums;
         s.weights = p, p += weights;
-        s.slots = p;
-        scratch_.push_back(s);
+        s.slots = p, p += slots;
+        s.partial = p;
     }
+    if (blocks && !s.block[0]) {
+        const int64_t block = rounded(layout_.largest_block);
+        block_memory_[thread].reset(std::max<int64_t>(3 * block, 1));
+        for (int k = 0; k < 3; ++k) s.block[k] = block_memory_[thread].data() + k * block;
+    }
+    return s;
 }
 
 // ------------------------------------------------------------------------------------------------------- sweeps
@@ -131,10 +140,10 @@ void Problem<T>::sweep(int64_t count) {
             const auto& heavy = layout_.heavy[c];
             const auto& light = layout_.light[c];
             parallel_for(threads_, heavy.size(), heavy_cost_[c], [&](int64_t begin, int64_t end, int t) {
-                kernels_->heavy(view_, heavy.data(), begin, end, scratch_[t]);
+                kernels_->heavy(view_, heavy.data(), begin, end, scratch(t, false));
             });
             parallel_for(threads_, light.size(), light_cost_[c], [&](int64_t begin, int64_t end, int t) {
-                kernels_->light(view_, light.data(), begin, end, scratch_[t], nullptr);
+                kernels_->light(view_, light.data(), begin, end, scratch(t, false), nullptr);
             });
         }
 }
@@ -159,14 +168,14 @@ double Problem<T>::sweep_value() {
         const auto& light = layout_.light[c];
         double* values = step + 1 == steps ? block_values.data() : nullptr;
         parallel_for(threads_, heavy.size(), heavy_cost_[c], [&](int64_t begin, int64_t end, int t) {
-            kernels_->heavy(view_, heavy.data(), begin, end, scratch_[t]);
+            kernels_->heavy(view_, heavy.data(), begin, end, scratch(t, false));
         });
         parallel_for(threads_, light.size(), light_cost_[c], [&](int64_t begin, int64_t end, int t) {
-            kernels_->light(view_, light.data(), begin, end, scratch_[t], values);
+            kernels_->light(view_, light.data(), begin, end, scratch(t, false), values);
         });
     }
     parallel_for(threads_, rest.size(), rest_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->values(view_, layout_.rest_items.data(), begin, end, scratch_[t], {rest.data(), nullptr});
+        kernels_->values(view_, layout_.rest_items.data(), begin, end, scratch(t, true), {rest.data(), nullptr});
     });
     double total = 0;
     for (double v : block_values) total += v;
@@ -199,7 +208,7 @@ std::vector<double> Problem<T>::value(double epsilon) {
     std::vector<double> items(layout_.all_items.size());
     Buffer<double> lanes(program_.segments > 1 ? layout_.lanes : 0);
     parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->values(view, layout_.all_items.data(), begin, end, scratch_[t], {items.data(), lanes.data()});
+        kernels_->values(view, layout_.all_items.data(), begin, end, scratch(t, true), {items.data(), lanes.data()});
     });
     return sum_by_segment(items, lanes.data());
 }
@@ -393,17 +402,18 @@ void Problem<T>::beliefs(double epsilon, T* out) {
     const ProblemView<T> view = with_epsilon(epsilon);
     const auto& items = layout_.all_items;
     parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
+        Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
             const ValueItem& item = items[k];
             const Group& g = layout_.groups[item.group];
-            kernels_->beliefs(view, item, scratch_[t]);
+            kernels_->beliefs(view, item, work);
             for (int l = 0; l < g.width; ++l) {
                 if (!(item.mask >> l & 1)) continue;
                 const int32_t region =
                     layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l];
                 T* table = out + program_.table_offsets[region];
                 for_user_entries(program_, region, [&](int64_t user, int64_t entry) {
-                    table[user] = static_cast<T>(scratch_[t].block[1][entry * g.width + l]);
+                    table[user] = static_cast<T>(work.block[1][entry * g.width + l]);
                 });
             }
         }
@@ -527,7 +537,8 @@ int64_t Problem<T>::bytes() const {
     int64_t total = layout_.bytes() + tables_.bytes() + base_.bytes() + messages_.bytes() + weights_.bytes() +
                     saved_.bytes() + child_beliefs_.bytes();
     for (const auto& b : residuals_) total += 2 * b.bytes();
-    for (const auto& s : scratch_memory_) total += s->bytes();
+    for (const auto& s : scratch_memory_) total += s.bytes();
+    for (const auto& s : block_memory_) total += s.bytes();
     total += static_cast<int64_t>(child_q_.capacity() * sizeof(unsigned) + fixed_.capacity());
     total += static_cast<int64_t>((child_items_.capacity() + parent_items_.capacity()) * sizeof(ValueItem));
     return total;

@@ -109,7 +109,9 @@ class Problem {
     ProblemView<T> view_;
     std::vector<int64_t> heavy_cost_, light_cost_;  // per class
     int64_t all_cost_ = 0, rest_cost_ = 0, message_size_ = 0;
-    std::vector<std::unique_ptr<Buffer<double>>> scratch_memory_;
+    // Working memory of a thread, made when the thread first needs it; `blocks`: the large part, not needed in sweeps.
+    Scratch& scratch(int thread, bool blocks);
+    std::vector<Buffer<double>> scratch_memory_, block_memory_;
     std::vector<Scratch> scratch_;
     bool forbidden_ = false;
 

@@ -31,6 +31,7 @@ struct GroupView {
     long long first_lane;    // offset of the group in arrays with one value per (padded) lane
     const double* counting;  // counting numbers: one per padded lane, or a single one
     bool counting_uniform;
+    bool has_zero;           // some counting number is 0
     bool sends;              // the regions have parents
     bool forbidden;          // some entry of some table is -inf
 };
@@ -97,7 +98,8 @@ struct Sink {
 
 // Working memory of one thread; sizes are fixed when the problem is compiled.
 struct Scratch {
-    double* block[3];  // each holds the largest block of tables in float64
+    double* block[3];  // each holds the largest block of tables in float64; only for values, beliefs, certificates
+    void* partial;     // messages of one slot of one block, or one row of a table
     double* light;     // totals and gathered mu of the largest light block
     void* weights;     // weights of one light block, one native vector per parent
     double* marginal;  // per-axis vectors of the certificate: targets, then workspace three times as large
