@@ -201,14 +201,12 @@ def test_hard_loops_end_without_nan(backend, epsilon):
 
 
 @pytest.mark.filterwarnings("ignore::blendfield.BlendfieldWarning")
-def test_damping_makes_oscillating_loops_converge(backend):
-    graph, tables = complete(8, 2, 5)
-    result = bf.infer(graph, tables, epsilon=0, counting_numbers="bethe", backend=backend, max_iterations=600)
-    assert result.converged
-    plain = bf.infer(
-        graph, tables, epsilon=0, counting_numbers="bethe", backend=backend, max_iterations=600, acceleration=None
-    )
-    assert not plain.converged
+@pytest.mark.parametrize("epsilon", [0.3, 0.0])
+def test_damping_and_mixing_make_oscillating_loops_converge(backend, epsilon):
+    graph, tables = complete(8, 2, 11, 3.0)
+    options = {"epsilon": epsilon, "counting_numbers": "bethe", "max_iterations": 500, "backend": backend}
+    assert bf.infer(graph, tables, **options).converged
+    assert not bf.infer(graph, tables, acceleration=None, **options).converged
 
 
 def test_tree_reweighted(backend):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,12 @@ class Models:
     """int64 [S]"""
     one_sweep: BoolArray
     """bool [S]: one sweep is all there is to do, on exact forests and lone regions"""
+
+    @cached_property
+    def message_ends(self) -> LongArray:
+        """int64 [E'+1]: the messages of relinked edge e are message_ends[e]:message_ends[e + 1]."""
+        sizes = self.program.graph.table_sizes[self.program.edge_children]
+        return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
 
     def per_model(self, per_segment: FloatArray) -> FloatArray:
         """float64 [N]: sums over the segments of each model."""
