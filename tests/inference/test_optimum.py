@@ -200,6 +200,15 @@ def test_hard_loops_end_without_nan(backend, epsilon):
     check_sound(result)
 
 
+@pytest.mark.filterwarnings("ignore::blendfield.BlendfieldWarning")
+@pytest.mark.parametrize("epsilon", [0.3, 0.0])
+def test_damping_and_mixing_make_oscillating_loops_converge(backend, epsilon):
+    graph, tables = complete(8, 2, 11, 3.0)
+    options = {"epsilon": epsilon, "counting_numbers": "bethe", "max_iterations": 500, "backend": backend}
+    assert bf.infer(graph, tables, **options).converged
+    assert not bf.infer(graph, tables, acceleration=None, **options).converged
+
+
 def test_tree_reweighted(backend):
     graph, tables = grid(3)
     exact = enumerate_exact(graph, np.concatenate([t.ravel() for t in tables]), 1.0)

@@ -124,16 +124,16 @@ def test_wrong_potentials(graph, name, backend):
 
 
 def test_too_large_for_float32(graph):
-    with pytest.raises(bf.PotentialError, match="region 2: a value is too large for float32"):
+    with pytest.raises(bf.PotentialError, match=r"region 2: a value is too large for float32"):
         flatten_potentials(graph, [None, None, [0, 1e60]], "float32")
-    with pytest.raises(bf.PotentialError, match="region 2: entry .* at most 1e\\+30"):
+    with pytest.raises(bf.PotentialError, match=r"region 2: entry .* at most 1e\+30"):
         flatten_potentials(graph, [None, None, [0, 1e35]], "float32")
 
 
 def test_all_labels_forbidden(graph, backend):
     with pytest.raises(bf.SupportError, match="region"):
         bf.infer(graph, [None, None, [-INF, -INF]], backend=backend)
-    with pytest.raises(bf.SupportError, match="model 1: .*region"):
+    with pytest.raises(bf.SupportError, match=r"model 1: .*region"):
         bf.infer([graph, graph], [[None] * 3, [None, None, [-INF, -INF]]], backend=backend)
 
 

@@ -7,6 +7,8 @@ gap_T <= SHARE * gap_0, further sweeps at T would gain little at 0, and the temp
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -21,6 +23,7 @@ ROUND = 10
 """sweeps between certificates, unless the caller says otherwise"""
 MOST_ROUNDS = 20
 """at one temperature"""
+CHUNK_REGIONS = 1 << 16
 COLDEST = {"float64": 1e-9, "float32": 1e-5}
 """times the hottest temperature: below, differences of potentials drown in rounding"""
 
@@ -101,11 +104,13 @@ def potential_scale(tables: RealArray, offsets: npt.NDArray[np.int64]) -> float:
 
     tables: float [table layout], offsets: int64 [R+1].
     """
-    if len(offsets) < 2:
-        return 1.0
-    highest = np.maximum.reduceat(tables, offsets[:-1]).astype(np.float64)
-    lowest = np.minimum.reduceat(np.where(np.isneginf(tables), np.inf, tables), offsets[:-1]).astype(np.float64)
-    finite = np.isfinite(highest) & np.isfinite(lowest)
-    half = (highest[finite] - lowest[finite]) / 2.0
-    half = half[half > 0]
-    return float(np.sqrt(np.mean(half**2))) if len(half) else 1.0
+    squares, count = 0.0, 0
+    for first in range(0, len(offsets) - 1, CHUNK_REGIONS):
+        ends = offsets[first : first + CHUNK_REGIONS + 1]
+        part, starts = tables[ends[0] : ends[-1]], ends[:-1] - ends[0]
+        highest = np.maximum.reduceat(part, starts).astype(np.float64)
+        lowest = np.minimum.reduceat(np.where(np.isneginf(part), np.inf, part), starts).astype(np.float64)
+        uneven = np.isfinite(highest) & np.isfinite(lowest) & (highest > lowest)
+        squares += float((((highest - lowest)[uneven] / 2.0) ** 2).sum())
+        count += int(uneven.sum())
+    return math.sqrt(squares / count) if count else 1.0

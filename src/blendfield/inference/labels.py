@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray, IntArray, LabelArray, RealArray
@@ -23,44 +25,58 @@ class BeliefLabels:
     def __init__(self, models: Models, tables: RealArray) -> None:
         """`tables`: all potentials, float [table layout]; only the single-variable ones are copied."""
         program = models.program
-        graph = program.graph
-        region_of = single_regions(graph)
+        self.program = program
+        region_of = single_regions(program.graph)
         self.segment: IntArray = program.segment[region_of]
         """int32 [V]: the segment of each variable"""
-        self.sizes = graph.cardinalities.astype(np.int64)
-        self.offsets = np.concatenate([[0], np.cumsum(self.sizes)])
-        self.theta: FloatArray = np.empty(int(self.offsets[-1]))
-        for n in np.unique(self.sizes):
-            variables = np.flatnonzero(self.sizes == n)
-            within = np.arange(n)
-            self.theta[self.offsets[variables, None] + within] = tables[
-                graph.table_offsets[region_of[variables], None] + within
-            ]
-        self.sign = np.where(program.counting_numbers[region_of] < 0, -1.0, 1.0)
-        # Messages that leave single-variable regions: where they start, and whose they are.
-        leaves = np.diff(graph.region_offsets)[program.edge_children] == 1
-        starts = np.cumsum(graph.table_sizes[program.edge_children]) - graph.table_sizes[program.edge_children]
-        self.message_start = starts[leaves]
-        self.message_variable = graph.region_variables[graph.region_offsets[program.edge_children[leaves]]]
+        self.theta: FloatArray = np.empty(int(program.graph.cardinalities.sum(dtype=np.int64)))
+        offsets = self._offsets()
+        for variables, within in self._by_size():
+            places = program.graph.table_offsets[region_of[variables]]
+            self.theta[offsets[variables, None] + within] = tables[places[:, None] + within]
+        self.negative = program.counting_numbers[region_of] < 0
 
     def labels(self, messages: RealArray) -> LabelArray:
         """int64 [V], ties to the lowest label, from `messages`, float [message layout]."""
-        hat = self.theta.copy()
-        for first in range(0, len(self.message_start), CHUNK_EDGES):
-            chunk = slice(first, first + CHUNK_EDGES)
-            variables = self.message_variable[chunk]
-            sizes = self.sizes[variables]
+        hat, offsets = self.theta.copy(), self._offsets()
+        self._subtract_messages(hat, offsets, messages)
+        labels = np.zeros(len(self.negative), dtype=np.int64)
+        for variables, within in self._by_size():
+            rows = hat[offsets[variables, None] + within]
+            flipped = self.negative[variables]
+            rows[flipped] = np.where(np.isneginf(rows[flipped]), -np.inf, -rows[flipped])
+            labels[variables] = rows.argmax(axis=1)
+        return labels
+
+    def _subtract_messages(self, hat: FloatArray, offsets: LabelArray, messages: RealArray) -> None:
+        """hat_i -= the messages that leave the single-variable regions; in chunks, to need little room."""
+        graph, children = self.program.graph, self.program.edge_children
+        start = 0
+        for first in range(0, len(children), CHUNK_EDGES):
+            chunk = children[first : first + CHUNK_EDGES]
+            sizes = graph.table_sizes[chunk]
+            starts = start + np.cumsum(sizes) - sizes
+            start += int(sizes.sum())
+            single = graph.region_offsets[chunk + 1] - graph.region_offsets[chunk] == 1
+            sizes, starts = sizes[single], starts[single]
+            variables = graph.region_variables[graph.region_offsets[chunk[single]]]
             within = np.arange(int(sizes.sum())) - np.repeat(np.cumsum(sizes) - sizes, sizes)
             np.subtract.at(
                 hat,
-                np.repeat(self.offsets[variables], sizes) + within,
-                messages[np.repeat(self.message_start[chunk], sizes) + within],
+                np.repeat(offsets[variables], sizes) + within,
+                messages[np.repeat(starts, sizes) + within],
             )
-        labels = np.zeros(len(self.sizes), dtype=np.int64)
-        for n in np.unique(self.sizes):
-            variables = np.flatnonzero(self.sizes == n)
-            rows = hat[self.offsets[variables, None] + np.arange(n)]
-            forbidden = np.isneginf(rows)
-            rows = np.where(forbidden, -np.inf, self.sign[variables, None] * np.where(forbidden, 0.0, rows))
-            labels[variables] = rows.argmax(axis=1)
-        return labels
+
+    def _offsets(self) -> LabelArray:
+        """int64 [V]: where each variable's labels start in `theta`."""
+        sizes = self.program.graph.cardinalities.astype(np.int64)
+        offsets: LabelArray = np.cumsum(sizes) - sizes
+        return offsets
+
+    def _by_size(self) -> Iterator[tuple[LabelArray, LabelArray]]:
+        """(variables with n labels, 0..n-1), some thousands of variables at a time."""
+        sizes = self.program.graph.cardinalities
+        for n in np.unique(sizes):
+            variables = np.flatnonzero(sizes == n)
+            for first in range(0, len(variables), CHUNK_EDGES):
+                yield variables[first : first + CHUNK_EDGES], np.arange(n)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -59,6 +60,12 @@ class Models:
     one_sweep: BoolArray
     """bool [S]: one sweep is all there is to do, on exact forests and lone regions"""
 
+    @cached_property
+    def message_ends(self) -> LongArray:
+        """int64 [E'+1]: the messages of relinked edge e are message_ends[e]:message_ends[e + 1]."""
+        sizes = self.program.graph.table_sizes[self.program.edge_children]
+        return np.concatenate([[0], np.cumsum(sizes, dtype=np.int64)])
+
     def per_model(self, per_segment: FloatArray) -> FloatArray:
         """float64 [N]: sums over the segments of each model."""
         return np.bincount(self.segment_model, weights=per_segment, minlength=len(self.graphs)).astype(np.float64)
@@ -87,7 +94,8 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
     classes, schedule = _schedule(graph, exact, parents, children, segment)
 
     starts = np.asarray(union.region_starts, dtype=np.int64)
-    _, first_region = np.unique(segment, return_index=True)
+    first_region = np.zeros(num_segments, dtype=np.int64)
+    first_region[segment[::-1]] = np.arange(graph.num_regions - 1, -1, -1)
     segment_model = np.searchsorted(starts, first_region, side="right") - 1
     reweighted = np.array([isinstance(spec, str) and spec == "trw" for spec in specs], dtype=bool)[segment_model]
     kind = np.select(
@@ -170,10 +178,13 @@ def _exact_segments(
     """
     regions_in = np.bincount(segment, minlength=num_segments)
     edges_in = np.bincount(segment[children], minlength=num_segments)
+    tree = (edges_in == regions_in - 1) & (edges_in > 0)
+    if not tree.any():
+        return np.asarray(tree)
     total = numbers + np.bincount(children, weights=numbers[parents], minlength=len(numbers))
     propagates = np.abs(numbers[parents] - total[children]) <= 1e-12 * np.abs(numbers[parents])
     broken = np.bincount(segment[children], weights=~propagates, minlength=num_segments) > 0
-    return np.asarray((edges_in == regions_in - 1) & (edges_in > 0) & ~broken)
+    return np.asarray(tree & ~broken)
 
 
 def _not_implied(graph: RegionGraph, parents: IntArray, children: IntArray, wanted: BoolArray) -> BoolArray:

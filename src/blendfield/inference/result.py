@@ -114,7 +114,7 @@ def model_messages(models: Models, model: int, flat: RealArray) -> Messages:
     program = models.program
     start, stop = (int(r) for r in models.region_starts[model : model + 2])
     first, last = (int(e) for e in np.searchsorted(program.edge_parents, [start, stop]))
-    ends = np.concatenate([[0], np.cumsum(program.graph.table_sizes[program.edge_children], dtype=np.int64)])
+    ends = models.message_ends
     return Messages(
         models.graphs[model],
         program.edge_parents[first:last] - np.int32(start),
