@@ -138,6 +138,14 @@ class BoundProblem {
         }
         return to_numpy(std::move(out));
     }
+    Output<int64_t> belief_labels() const {
+        std::vector<int64_t> labels(program_.variables);
+        {
+            nb::gil_scoped_release release;
+            problem_->belief_labels(labels.data());
+        }
+        return to_numpy(std::move(labels));
+    }
     Output<int64_t> decode() const {
         std::vector<int64_t> labels(program_.variables);
         {
@@ -219,6 +227,7 @@ void bind_problem(nb::module_& m, const char* name) {
         .def("set_messages", &P::set_messages, "flat"_a)
         .def("certificate", &P::certificate, "smoothing"_a, "region_gaps"_a)
         .def("score", &P::score, "labels"_a)
+        .def("belief_labels", &P::belief_labels)
         .def("decode", &P::decode)
         .def("local_search", &P::local_search, "labels"_a, "max_passes"_a)
         .def("allocate_history", &P::allocate_history, "slots"_a)
@@ -236,8 +245,9 @@ void bind_cpu(nb::module_& m) {
     bind_problem<double>(m, "Problem64");
     bind_problem<float>(m, "Problem32");
     m.def("default_threads", &default_threads, "Threads used when none are asked for.");
-    m.def("instruction_set", [] { return std::string(instruction_set().name); },
-          "Name of the instruction set chosen for this CPU.");
+    m.def(
+        "instruction_set", [] { return std::string(instruction_set().name); },
+        "Name of the instruction set chosen for this CPU.");
     m.def(
         "bare_exp_pass",
         [](Array<double> x) {

@@ -4,7 +4,8 @@
 //
 // Per connected component ("segment") one of three ways to q:
 //   two_level    all children are single variables: rounding inside the kernels, block by block, no copy of the tables;
-//   projection   deeper graphs: Euclidean projection onto the marginalisation constraints in closed form, repeated on |q|,
+//   projection   deeper graphs: Euclidean projection onto the marginalisation constraints in closed form, repeated on
+//   |q|,
 //                then mixed with the uniform point;
 //   scaling      some label is forbidden: iterative scaling on the support, small regions first.
 #include <algorithm>
@@ -27,8 +28,8 @@ constexpr double scaling_residual = 1e-13;
 
 // A table as seen from the smaller table over the axes in `mask`: how far each axis moves there, 0 for the other axes.
 struct Projected {
-    int axes = 0, extents[32], last = 1;
-    int64_t strides[32], entries = 1, size = 1;  // of the table, of the smaller table
+    int axes = 0, extents[32] = {}, last = 1;
+    int64_t strides[32] = {}, entries = 1, size = 1;  // of the table, of the smaller table
     Projected(const int* from, int count, uint32_t mask) : axes(count) {
         for (int a = axes - 1; a >= 0; --a) {
             extents[a] = from[a];
@@ -113,7 +114,7 @@ struct Problem<T>::Deep {
         uint32_t mask;
         int64_t size, marginal;  // of the subset's table; offset of the region's marginal
         int32_t component;
-        int64_t source;          // an earlier node of the region whose subset contains this one, -1: the region itself
+        int64_t source;  // an earlier node of the region whose subset contains this one, -1: the region itself
         uint32_t mask_in_source;
     };
     struct Child {
@@ -197,9 +198,10 @@ void Problem<T>::prepare_certificate() {
             if (strategy_[program_.segment[child]] != two_level) return;
             const Group &pg = layout_.groups[where[parent].group], &cg = layout_.groups[where[child].group];
             const int64_t padded = static_cast<int64_t>(pg.blocks) * pg.width;
-            child_q_[child_start_[where[parent].group] + slot * padded + where[parent].lane] = static_cast<unsigned>(
-                q_offset_[where[child].group] + static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
-                where[child].lane % cg.width);
+            child_q_[child_start_[where[parent].group] + slot * padded + where[parent].lane] =
+                static_cast<unsigned>(q_offset_[where[child].group] +
+                                      static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
+                                      where[child].lane % cg.width);
             child_width_[where[parent].group][slot] = cg.width;
             if (program_.counting[child] == 0) {
                 uint8_t& fixed = fixed_[cg.first_lane + where[child].lane];
@@ -282,7 +284,8 @@ void Problem<T>::prepare_certificate() {
         const uint32_t mask = raw[k].second;
         const int64_t size = Projected(g.extents.data(), axes, mask).size;
         int64_t source = -1;
-        for (int64_t n = static_cast<int64_t>(deep.nodes.size()) - 1; n >= 0 && deep.node_region[n] == raw[k].first; --n)
+        for (int64_t n = static_cast<int64_t>(deep.nodes.size()) - 1; n >= 0 && deep.node_region[n] == raw[k].first;
+             --n)
             if ((deep.nodes[n].mask & mask) == mask && (source < 0 || deep.nodes[n].size < deep.nodes[source].size))
                 source = n;
         uint32_t within = mask;
@@ -355,12 +358,16 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     const std::vector<Place> where = places();
     Buffer<double> q(deep.entries), marginals(deep.marginals);
     const ProblemView<T> smooth = with_epsilon(smoothing);
-    auto group_of = [&](const typename Deep::Region& d) -> const Group& { return layout_.groups[where[d.region].group]; };
+    auto group_of = [&](const typename Deep::Region& d) -> const Group& {
+        return layout_.groups[where[d.region].group];
+    };
     auto for_lanes = [&](const ValueItem& item, auto f) {
         const Group& g = layout_.groups[item.group];
         for (int l = 0; l < g.width; ++l)
             if (item.mask >> l & 1)
-                f(g, l, deep.regions[deep.number[layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l]]]);
+                f(g, l,
+                  deep.regions[deep.number[layout_.region_of_lane[g.first_lane +
+                                                                  static_cast<int64_t>(item.block) * g.width + l]]]);
     };
     const int64_t regions = static_cast<int64_t>(deep.regions.size());
     auto over_regions = [&](int64_t first, int64_t last, auto f) {
@@ -386,13 +393,13 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
             .marginalise(q.data() + parent.table, q.data() + child.table);
     }
 
-    // Projection: b_r += (g_S - m_S^r) / v_r for every node (r, S), m the pure marginal, v_r = |Y_r| / |Y_S|, g_S the mean
-    // of m over the component with weights 1 / v_r.
+    // Projection: b_r += (g_S - m_S^r) / v_r for every node (r, S), m the pure marginal, v_r = |Y_r| / |Y_S|, g_S the
+    // mean of m over the component with weights 1 / v_r.
     auto needs_projection = [&](const typename Deep::Region& d) {
         return strategy_[program_.segment[d.region]] == projection;
     };
-    // Calls f(how a node's subset lies in its source, the source's marginal (null: the region's table), the node's marginal)
-    // for the nodes of a region, sources first, or last.
+    // Calls f(how a node's subset lies in its source, the source's marginal (null: the region's table), the node's
+    // marginal) for the nodes of a region, sources first, or last.
     auto for_nodes = [&](const typename Deep::Region& d, bool backwards, auto f) {
         const std::vector<int>& all = group_of(d).extents;
         for (int64_t n = 0; n < d.last_node - d.first_node; ++n) {

@@ -1,5 +1,5 @@
-// The functions every instruction set provides; see kernels_isa.cpp. Ranges are half open, outputs never overlap between
-// items, so any split over threads gives the same bits.
+// The functions every instruction set provides; see kernels_isa.cpp. Ranges are half open, outputs never overlap
+// between items, so any split over threads gives the same bits.
 #pragma once
 #include "cpu/views.h"
 
@@ -9,8 +9,8 @@ template <class T>
 struct Kernels {
     // mu of the items, written over lambda of the same slot.
     void (*heavy)(const ProblemView<T>&, const HeavyItem*, long long begin, long long end, Scratch&);
-    // lambda of the light blocks, written over mu; `values` (or null): per block, sum of eps c_hat logsumexp(B / (eps c_hat)),
-    // the value of all regions in {r} + P(r).
+    // lambda of the light blocks, written over mu; `values` (or null): per block, sum of eps c_hat logsumexp(B / (eps
+    // c_hat)), the value of all regions in {r} + P(r).
     void (*light)(const ProblemView<T>&, const int* blocks, long long begin, long long end, Scratch&, double* values);
     // Values of the regions of the items.
     void (*values)(const ProblemView<T>&, const ValueItem*, long long begin, long long end, Scratch&, Sink values);

@@ -70,8 +70,8 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
         inverse[k] = temperature[k] > fill<V>(0) ? fill<V>(1) / temperature[k] : fill<V>(T(1e30));
     }
 
-    // A block in which other lanes send in other classes: those must keep what they have at every moment, because another
-    // thread may be reading it for another slot.
+    // A block in which other lanes send in other classes: those must keep what they have at every moment, because
+    // another thread may be reading it for another slot.
     T* const target = out;
     const bool partial = item.mask != full_mask<W>;
     if (partial) out = static_cast<T*>(scratch.partial);
@@ -84,13 +84,27 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
         auto* run = &pair_block<T, W, SOFT, 0>;
         if constexpr (W == 32)
             if (l0 == l1) switch (l0) {
-                    case 2: run = &pair_block<T, W, SOFT, 2>; break;
-                    case 3: run = &pair_block<T, W, SOFT, 3>; break;
-                    case 4: run = &pair_block<T, W, SOFT, 4>; break;
-                    case 5: run = &pair_block<T, W, SOFT, 5>; break;
-                    case 6: run = &pair_block<T, W, SOFT, 6>; break;
-                    case 7: run = &pair_block<T, W, SOFT, 7>; break;
-                    case 8: run = &pair_block<T, W, SOFT, 8>; break;
+                    case 2:
+                        run = &pair_block<T, W, SOFT, 2>;
+                        break;
+                    case 3:
+                        run = &pair_block<T, W, SOFT, 3>;
+                        break;
+                    case 4:
+                        run = &pair_block<T, W, SOFT, 4>;
+                        break;
+                    case 5:
+                        run = &pair_block<T, W, SOFT, 5>;
+                        break;
+                    case 6:
+                        run = &pair_block<T, W, SOFT, 6>;
+                        break;
+                    case 7:
+                        run = &pair_block<T, W, SOFT, 7>;
+                        break;
+                    case 8:
+                        run = &pair_block<T, W, SOFT, 8>;
+                        break;
                 }
         run(first, l0, l1, table, other, out, sums, temperature, inverse, item.mask);
     } else {
@@ -112,8 +126,8 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
                 if (item.mask >> l & 1) target[y * W + l] = out[y * W + l];
 }
 
-// One lane, vectorised over the entries of its rows: for lone large tables, long chains and rare shapes. Rows are read in
-// whole vectors; what lies beyond their end counts as forbidden and so changes neither maxima nor sums.
+// One lane, vectorised over the entries of its rows: for lone large tables, long chains and rare shapes. Rows are read
+// in whole vectors; what lies beyond their end counts as forbidden and so changes neither maxima nor sums.
 template <class T, int P, bool SOFT>
 void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem& item, Scratch& scratch) {
     using V = Pack<T, P>;
@@ -156,8 +170,8 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
                     if (pass == 0)
                         Lanes<V>::store(best + own + y, maximum(high, v));
                     else
-                        Lanes<V>::store(sums + own + y, Lanes<V>::load(sums + own + y) +
-                                                            exponential((v - finite(high)) * scale));
+                        Lanes<V>::store(sums + own + y,
+                                        Lanes<V>::load(sums + own + y) + exponential((v - finite(high)) * scale));
                 } else if (pass == 0) {
                     collected = maximum(collected, v);
                 } else {
@@ -243,7 +257,8 @@ BF_FN void copy_rows(const T* from, long long from_stride, T* to, long long to_s
     using V = BlockPack<T, C>;
     constexpr int P = Traits<V>::lanes;
     for (long long y = 0; y < labels; ++y)
-        for (int l = 0; l < C; l += P) Lanes<V>::store(to + y * to_stride + l, Lanes<V>::load(from + y * from_stride + l));
+        for (int l = 0; l < C; l += P)
+            Lanes<V>::store(to + y * to_stride + l, Lanes<V>::load(from + y * from_stride + l));
 }
 
 // Lanes [lane, lane + C) of a light block; C = 32 or 8, or 1 for groups stored lane by lane.
@@ -306,8 +321,7 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
     if (value) {
         double part[R] = {};  // several sums at once, in a fixed order
         for (int r = 0; r < C; r += R)
-            for (int l = 0; l < R; ++l)
-                part[l] += (mask >> (r + l) & 1) ? double(block_values[r + l]) : 0.0;
+            for (int l = 0; l < R; ++l) part[l] += (mask >> (r + l) & 1) ? double(block_values[r + l]) : 0.0;
         for (int l = 0; l < R; ++l) *value += part[l];
     }
     for (int j = 0; j < degree; ++j) {
@@ -333,7 +347,8 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
             for (long long y = 0; y < labels; ++y) {
                 T b = theta[y * W + l];
                 for (int j = 0; j < degree; ++j)
-                    if (view.index[light.index + (long long)j * W + lane + l] != no_edge) b -= mu[(j * labels + y) * C + l];
+                    if (view.index[light.index + (long long)j * W + lane + l] != no_edge)
+                        b -= mu[(j * labels + y) * C + l];
                 base[y * W + l] = b;
             }
         }
@@ -494,8 +509,9 @@ BF_FN void for_entries(const GroupView& g, const SlotView& slot, F f) {
     }
 }
 
-// Makes q (in place, starting from beliefs) consistent with the q of its children, single variables: scale axis by axis so
-// that no marginal exceeds its target, then add prod_i e_i(y_i) / delta^(k-1), e_i the residuals, each of mass delta.
+// Makes q (in place, starting from beliefs) consistent with the q of its children, single variables: scale axis by axis
+// so that no marginal exceeds its target, then add prod_i e_i(y_i) / delta^(k-1), e_i the residuals, each of mass
+// delta.
 template <class V, int W>
 void round_to_children(const GroupView& g, const double* target, double* q, double* work, double* factor) {
     const V zero = fill<V>(0), one = fill<V>(1);
@@ -504,10 +520,12 @@ void round_to_children(const GroupView& g, const double* target, double* q, doub
         const SlotView& slot = g.slot[s];
         for (int y = 0; y < slot.labels; ++y) Lanes<V>::store(work + (long long)y * W, zero);
         for_entries(g, slot, [&](long long e, int y) {
-            Lanes<V>::store(work + (long long)y * W, Lanes<V>::load(work + (long long)y * W) + Lanes<V>::load(q + e * W));
+            Lanes<V>::store(work + (long long)y * W,
+                            Lanes<V>::load(work + (long long)y * W) + Lanes<V>::load(q + e * W));
         });
         for (int y = 0; y < slot.labels; ++y) {
-            const V marginal = Lanes<V>::load(work + (long long)y * W), want = Lanes<V>::load(wanted + (long long)y * W);
+            const V marginal = Lanes<V>::load(work + (long long)y * W),
+                    want = Lanes<V>::load(wanted + (long long)y * W);
             Lanes<V>::store(factor + (long long)y * W, marginal > want ? want / marginal : one);
         }
         for_entries(g, slot, [&](long long e, int y) {
@@ -563,8 +581,8 @@ void round_to_children(const GroupView& g, const double* target, double* q, doub
 }
 
 // A child's q goes to where its parents look for it; a q that is fixed already is taken from there.
-void exchange_child(const CertificateView& c, const GroupView& g, const ValueItem& item, int lane,
-                    int count, double* q) {
+void exchange_child(const CertificateView& c, const GroupView& g, const ValueItem& item, int lane, int count,
+                    double* q) {
     const long long W = g.width;
     double* own = c.q + c.q_offset[item.group] + item.block * g.entries * W;
     for (int l = lane; l < lane + count; ++l) {
@@ -615,8 +633,7 @@ void certificate_block(const ProblemView<T>& view, const CertificateView& c, con
                     normalise<V, W, true>(g.entries, hat + lane, counting * c.smoothing, counting, q + lane);
                 finish_beliefs<V, W>(g.entries, hat + lane, smooth, false, q + lane);
             }
-            if (g.slots)
-                round_to_children<V, W>(g, target + lane, q + lane, work + lane, work + targets * W + lane);
+            if (g.slots) round_to_children<V, W>(g, target + lane, q + lane, work + lane, work + targets * W + lane);
             if (g.sends) exchange_child(c, g, item, lane, P, q);
             gap = gap_of_lane<V, W>(g.entries, hat + lane, belief + lane, q + lane, n, soft);
         }
@@ -727,8 +744,8 @@ double bare_exp(const T* x, long long count) {
 }
 
 template <class T>
-constexpr Kernels<T> table = {&heavy<T>,       &light<T>,    &values<T>, &beliefs<T>,    &certificate<T>, &gaps<T>,
-                              &refresh_base<T>, &dot<T>,      &subtract<T>, &combine<T>, &bare_exp<T>};
+constexpr Kernels<T> table = {&heavy<T>,        &light<T>, &values<T>,   &beliefs<T>, &certificate<T>, &gaps<T>,
+                              &refresh_base<T>, &dot<T>,   &subtract<T>, &combine<T>, &bare_exp<T>};
 
 }  // namespace
 

@@ -83,8 +83,7 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
                         entry += labels[variable];
                 }
                 const T* table = tables_.data() + table_at(where[r]);
-                for (int y = 0; y < count; ++y)
-                    ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
+                for (int y = 0; y < count; ++y) ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
             }
             int best = static_cast<int>(labels[v]);
             for (int y = count - 1; y >= 0; --y)
@@ -136,8 +135,23 @@ void Problem<T>::hat_of(const std::vector<Place>& where, int64_t region, std::ve
     }
 }
 
-// Variables in the order of the schedule backwards (the root of a tree first); each takes the label with the largest sum
-// over its regions of the best completion, given the labels fixed before. Ties go to the lowest label.
+template <class T>
+void Problem<T>::belief_labels(int64_t* labels) const {
+    const std::vector<Place> where = places();
+    std::vector<double> hat;
+    for (int64_t r = 0; r < layout_.regions; ++r) {
+        if (program_.region_offsets[r + 1] - program_.region_offsets[r] != 1) continue;
+        hat_of(where, r, hat);
+        int64_t best = -1;
+        const double sign = program_.counting[r] < 0 ? -1.0 : 1.0;
+        for (size_t y = 0; y < hat.size(); ++y)
+            if (!std::isinf(hat[y]) && (best < 0 || sign * hat[y] > sign * hat[best])) best = static_cast<int64_t>(y);
+        labels[program_.region_variables[program_.region_offsets[r]]] = std::max<int64_t>(best, 0);
+    }
+}
+
+// Variables in the order of the schedule backwards (the root of a tree first); each takes the label with the largest
+// sum over its regions of the best completion, given the labels fixed before. Ties go to the lowest label.
 template <class T>
 void Problem<T>::decode(int64_t* labels) const {
     const std::vector<Place> where = places();
@@ -189,6 +203,8 @@ void Problem<T>::decode(int64_t* labels) const {
 
 template std::vector<double> Problem<double>::score(const int64_t*) const;
 template std::vector<double> Problem<float>::score(const int64_t*) const;
+template void Problem<double>::belief_labels(int64_t*) const;
+template void Problem<float>::belief_labels(int64_t*) const;
 template void Problem<double>::local_search(int64_t*, int64_t) const;
 template void Problem<float>::local_search(int64_t*, int64_t) const;
 template void Problem<double>::hat_of(const std::vector<Place>&, int64_t, std::vector<double>&) const;

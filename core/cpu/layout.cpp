@@ -82,13 +82,13 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
     out.schedule.assign(p.schedule, p.schedule + p.steps);
 
     // Edges by parent are sorted already; edges by child need one counting sort.
-    std::vector<int64_t> parent_start(p.regions + 1, 0), child_start(p.regions + 1, 0);
+    std::vector<int32_t> parent_start(p.regions + 1, 0), child_start(p.regions + 1, 0);
     for (int64_t e = 0; e < p.edges; ++e) ++parent_start[p.edge_parents[e] + 1], ++child_start[p.edge_children[e] + 1];
     std::partial_sum(parent_start.begin(), parent_start.end(), parent_start.begin());
     std::partial_sum(child_start.begin(), child_start.end(), child_start.begin());
     std::vector<int32_t> edge_of_child(p.edges);
     {
-        std::vector<int64_t> fill(child_start.begin(), child_start.end() - 1);
+        std::vector<int32_t> fill(child_start.begin(), child_start.end() - 1);
         for (int64_t e = 0; e < p.edges; ++e) edge_of_child[fill[p.edge_children[e]]++] = static_cast<int32_t>(e);
     }
 
@@ -130,9 +130,11 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         for (size_t s = 0; s < masks.size(); ++s) slot_of_edge[masks[s].second] = static_cast<int32_t>(s);
     }
 
-    // Lanes whose children (then themselves) act in the same classes come together, so that a block rarely mixes classes.
+    // Lanes whose children (then themselves) act in the same classes come together, so that a block rarely mixes
+    // classes.
     struct Lane {
-        uint64_t classes, rest;
+        uint64_t classes;
+        uint32_t rest;
         int32_t region;
     };
     std::vector<std::vector<Lane>> members(out.groups.size());
@@ -148,7 +150,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 rest = mix(rest, c * 64 + static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
         }
         if (parent_start[r] == parent_start[r + 1]) classes = static_cast<uint64_t>(p.region_class[r] + 1);
-        members[group_of[r]].push_back({classes, rest, static_cast<int32_t>(r)});
+        members[group_of[r]].push_back({classes, static_cast<uint32_t>(rest), static_cast<int32_t>(r)});
     }
     auto in_order = [](const Lane& a, const Lane& b) {
         if (a.classes != b.classes) return a.classes < b.classes;
@@ -176,10 +178,11 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
     for (size_t g = 0; g < out.groups.size(); ++g)  // refine by the number of parents and the widths of their groups
         if (out.groups[g].sends) {
             for (Lane& lane : members[g]) {
-                lane.rest = mix(lane.rest, static_cast<uint64_t>(child_start[lane.region + 1] - child_start[lane.region]));
+                lane.rest =
+                    mix(lane.rest, static_cast<uint64_t>(child_start[lane.region + 1] - child_start[lane.region]));
                 for (int64_t k = child_start[lane.region]; k < child_start[lane.region + 1]; ++k)
-                    lane.rest = mix(lane.rest, static_cast<uint64_t>(
-                                                   out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
+                    lane.rest = mix(
+                        lane.rest, static_cast<uint64_t>(out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
             }
             std::sort(members[g].begin(), members[g].end(), in_order);
         }
@@ -285,12 +288,13 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                     const int64_t at = slot.messages +
                                        static_cast<int64_t>(lane_of[parent] / pg.width) * slot.labels * pg.width +
                                        lane_of[parent] % pg.width;
-                    parents[lane].push_back({group_of[parent], slot_of_edge[e], parent, pg.width,
-                                             static_cast<unsigned>(at)});
+                    parents[lane].push_back(
+                        {group_of[parent], slot_of_edge[e], parent, pg.width, static_cast<unsigned>(at)});
                 }
                 std::sort(parents[lane].begin(), parents[lane].end(), [](const Parent& a, const Parent& b) {
-                    return a.group != b.group ? a.group < b.group : a.slot != b.slot ? a.slot < b.slot
-                                                                                      : a.region < b.region;
+                    return a.group != b.group ? a.group < b.group
+                           : a.slot != b.slot ? a.slot < b.slot
+                                              : a.region < b.region;
                 });
             }
             uint32_t todo = full;
@@ -362,8 +366,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 out.lights.push_back(light);
                 out.light[c].push_back(number);
                 out.all_items.push_back({static_cast<int>(k), b, light.mask, number});
-                out.largest_light =
-                    std::max(out.largest_light, g.entries * (light.degree + 1) * W);
+                out.largest_light = std::max(out.largest_light, g.entries * (light.degree + 1) * W);
                 out.most_parents = std::max(out.most_parents, light.degree);
             }
         }
@@ -372,8 +375,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         if (!out.groups[k].sends)
             for (int b = 0; b < out.groups[k].blocks; ++b) {
                 const int filled = std::min(out.groups[k].width, out.groups[k].lanes - b * out.groups[k].width);
-                out.all_items.push_back(
-                    {static_cast<int>(k), b, filled == 32 ? 0xffffffffu : (1u << filled) - 1, -1});
+                out.all_items.push_back({static_cast<int>(k), b, filled == 32 ? 0xffffffffu : (1u << filled) - 1, -1});
             }
     for (const ValueItem& item : out.all_items) {
         const Group& g = out.groups[item.group];

@@ -22,7 +22,7 @@ struct ProgramArrays {
     const int32_t* region_class = nullptr;      // [regions], -1: sends nothing
     const int32_t* schedule = nullptr;          // [steps]
     int64_t steps = 0;
-    const int32_t* segment = nullptr;           // [regions]
+    const int32_t* segment = nullptr;  // [regions]
     int64_t segments = 0;
 };
 
@@ -31,7 +31,7 @@ struct Group {
     std::vector<uint32_t> slot_masks;  // axes of the child, as bits
     std::vector<std::vector<int>> strides;
     std::vector<SlotView> slots;
-    std::vector<double> counting;      // per padded lane, or one value
+    std::vector<double> counting;  // per padded lane, or one value
     int64_t entries = 1;
     int lanes = 0, width = 1, blocks = 0;
     int64_t tables = 0, base = -1, first_lane = 0;
@@ -42,7 +42,7 @@ struct Layout {
     int64_t regions = 0, variables = 0;
     std::vector<Group> groups;
     std::vector<GroupView> views;
-    std::vector<int32_t> region_of_lane;        // [padded lanes], -1: padding
+    std::vector<int32_t> region_of_lane;  // [padded lanes], -1: padding
     std::vector<LightBlock> lights;
     std::vector<ParentEdge> edges;
     std::vector<unsigned> index;
@@ -55,7 +55,7 @@ struct Layout {
     int64_t table_entries = 0, base_entries = 0, message_entries = 0, lanes = 0;
     int64_t largest_block = 0, largest_light = 0, largest_marginal = 0, largest_child = 0, largest_slot = 0;
     int most_slots = 0, most_parents = 0;
-    bool positive_hats = true;                  // every c_r + sum c_p > 0: the value after a sweep comes for free
+    bool positive_hats = true;  // every c_r + sum c_p > 0: the value after a sweep comes for free
     int64_t bytes() const;
 
     // The light blocks that share one block of lanes (most often a single one).

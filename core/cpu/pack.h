@@ -47,23 +47,23 @@ BF_FN V pack_maximum(V a, V b) {
     return a > b ? a : b;
 }
 
-#define BF_PACK(S, I, U, N)                                                                                   \
-    template <>                                                                                               \
-    struct Traits<Pack<S, N>> {                                                                               \
-        using Scalar = S;                                                                                     \
-        using Integer = Pack<I, N>;                                                                           \
-        using Unsigned = Pack<U, N>;                                                                          \
-        static constexpr int lanes = N;                                                                       \
-    };                                                                                                        \
-    template <>                                                                                               \
-    struct Lanes<Pack<S, N>> {                                                                                \
-        typedef S Unaligned __attribute__((vector_size(N * sizeof(S)), aligned(sizeof(S)), may_alias));       \
-        static BF_FN Pack<S, N> load(const S* p) { return *reinterpret_cast<const Unaligned*>(p); }           \
-        static BF_FN void store(S* p, Pack<S, N> v) { *reinterpret_cast<Unaligned*>(p) = v; }                 \
-        static BF_FN Pack<S, N> fill(S s) { return Pack<S, N>{} + s; }                                        \
-        static BF_FN Pack<S, N> maximum(Pack<S, N> a, Pack<S, N> b) { return pack_maximum(a, b); }            \
-        static BF_FN Pack<U, N> bits(Pack<S, N> x) { return (Pack<U, N>)x; }                                  \
-        static BF_FN Pack<S, N> from_bits(Pack<U, N> x) { return (Pack<S, N>)x; }                             \
+#define BF_PACK(S, I, U, N)                                                                             \
+    template <>                                                                                         \
+    struct Traits<Pack<S, N>> {                                                                         \
+        using Scalar = S;                                                                               \
+        using Integer = Pack<I, N>;                                                                     \
+        using Unsigned = Pack<U, N>;                                                                    \
+        static constexpr int lanes = N;                                                                 \
+    };                                                                                                  \
+    template <>                                                                                         \
+    struct Lanes<Pack<S, N>> {                                                                          \
+        typedef S Unaligned __attribute__((vector_size(N * sizeof(S)), aligned(sizeof(S)), may_alias)); \
+        static BF_FN Pack<S, N> load(const S* p) { return *reinterpret_cast<const Unaligned*>(p); }     \
+        static BF_FN void store(S* p, Pack<S, N> v) { *reinterpret_cast<Unaligned*>(p) = v; }           \
+        static BF_FN Pack<S, N> fill(S s) { return Pack<S, N>{} + s; }                                  \
+        static BF_FN Pack<S, N> maximum(Pack<S, N> a, Pack<S, N> b) { return pack_maximum(a, b); }      \
+        static BF_FN Pack<U, N> bits(Pack<S, N> x) { return (Pack<U, N>)x; }                            \
+        static BF_FN Pack<S, N> from_bits(Pack<U, N> x) { return (Pack<S, N>)x; }                       \
     };
 
 BF_PACK(double, int64, uint64, 2)
@@ -100,7 +100,8 @@ BF_FN ScalarOf<V> lane_of(V v, int lane) {
 template <class V, class F>
 BF_FN ScalarOf<V> reduce_lanes(V v, F f) {
     constexpr int P = Traits<V>::lanes;
-    if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+    if constexpr (P == 16)
+        v = f(v, __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
     if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 4, 5, 6, 7, 0, 1, 2, 3));
     if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1));
     if constexpr (P == 16) v = f(v, __builtin_shufflevector(v, v, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0, 1, 0));

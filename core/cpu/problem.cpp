@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
 
 #include "cpu/thread_pool.h"
 #include "kernels/messages.h"
@@ -29,6 +32,9 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     else
         kernels_ = instruction_set().float32;
 
+#if defined(__GLIBC__)
+    malloc_trim(0);  // compiling the layout needs more than it leaves; give that back before the tables come
+#endif
     tables_.reset(layout_.table_entries, overread);
     base_.reset(layout_.base_entries, overread);
     messages_.reset(layout_.message_entries, overread);
@@ -77,8 +83,9 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
         });
     }
 
-    view_ = {layout_.views.data(), layout_.lights.data(), layout_.edges.data(), layout_.index.data(), weights_.data(),
-             tables_.data(),       base_.data(),          messages_.data(),     epsilon};
+    view_ = {layout_.views.data(), layout_.lights.data(), layout_.edges.data(),
+             layout_.index.data(), weights_.data(),       tables_.data(),
+             base_.data(),         messages_.data(),      epsilon};
     find_support();
     update_base();
 
@@ -94,14 +101,15 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     }
     auto cost = [&](const std::vector<ValueItem>& items) {
         int64_t total = 0;
-        for (const ValueItem& item : items) total += layout_.groups[item.group].entries * layout_.groups[item.group].width;
+        for (const ValueItem& item : items)
+            total += layout_.groups[item.group].entries * layout_.groups[item.group].width;
         return total;
     };
     all_cost_ = cost(layout_.all_items);
     rest_cost_ = cost(layout_.rest_items);
     for (int64_t e = 0; e < program_.edges; ++e)
-        message_size_ += program_.table_offsets[program_.edge_children[e] + 1] -
-                         program_.table_offsets[program_.edge_children[e]];
+        message_size_ +=
+            program_.table_offsets[program_.edge_children[e] + 1] - program_.table_offsets[program_.edge_children[e]];
 
     scratch_memory_.resize(threads_);
     block_memory_.resize(threads_);
@@ -114,8 +122,9 @@ Scratch& Problem<T>::scratch(int thread, bool blocks) {
     Scratch& s = scratch_[thread];
     if (!scratch_memory_[thread].size()) {
         const int64_t light = rounded(layout_.largest_light), marginal = rounded(4 * layout_.largest_marginal),
-                      sums = rounded(16 * layout_.largest_child + 4 * overread), weights = rounded(8 * (layout_.most_parents + 1)),
-                      slots = rounded(4 * (layout_.most_slots + 1)), partial = rounded(layout_.largest_slot);
+                      sums = rounded(16 * layout_.largest_child + 4 * overread),
+                      weights = rounded(8 * (layout_.most_parents + 1)), slots = rounded(4 * (layout_.most_slots + 1)),
+                      partial = rounded(layout_.largest_slot);
         static_assert(sizeof(scalar::Incoming<double>) <= 4 * sizeof(double));
         scratch_memory_[thread].reset(light + marginal + sums + weights + slots + partial);
         double* p = scratch_memory_[thread].data();
@@ -216,7 +225,8 @@ std::vector<double> Problem<T>::value(double epsilon) {
     return sum_by_segment(items, lanes.data());
 }
 
-// ------------------------------------------------------------------------------- places, potentials, messages in and out
+// ------------------------------------------------------------------------------- places, potentials, messages in and
+// out
 
 template <class T>
 std::vector<typename Problem<T>::Place> Problem<T>::places() const {
@@ -302,9 +312,8 @@ template <class T>
 void Problem<T>::update_base(const std::vector<int>& lights) {
     int64_t cost = 0;
     for (int k : lights) cost += layout_.groups[layout_.lights[k].group].entries * layout_.lights[k].degree;
-    parallel_for(threads_, lights.size(), cost, [&](int64_t begin, int64_t end, int) {
-        kernels_->refresh_base(view_, lights.data(), begin, end);
-    });
+    parallel_for(threads_, lights.size(), cost,
+                 [&](int64_t begin, int64_t end, int) { kernels_->refresh_base(view_, lights.data(), begin, end); });
 }
 
 template <class T>
@@ -421,8 +430,8 @@ void Problem<T>::beliefs(double epsilon, T* out) {
             }
         }
     });
-    if (!(epsilon > 0)) return;
-    // A region with c_r = 0 < eps has no softmax of its own: marginal of a parent (which has c_p > 0 after relinking).
+    // A region with parents and c_r = 0 has no softmax of its own: marginal of a parent (which has c_p > 0 after
+    // relinking).
     std::vector<uint8_t> done(layout_.regions, 0);
     for (int64_t e = 0; e < program_.edges; ++e) {
         const int32_t child = program_.edge_children[e], parent = program_.edge_parents[e];
@@ -485,7 +494,8 @@ void Problem<T>::save_point() {
     if (!saved_.size()) saved_.reset(messages_.size());
     parallel_for(threads_, parts(messages_.size()), messages_.size() / 4, [&](int64_t begin, int64_t end, int) {
         std::copy(messages_.data() + begin * vector_part,
-                  messages_.data() + std::min(end * vector_part, messages_.size()), saved_.data() + begin * vector_part);
+                  messages_.data() + std::min(end * vector_part, messages_.size()),
+                  saved_.data() + begin * vector_part);
     });
 }
 
@@ -501,8 +511,7 @@ void Problem<T>::push(int64_t slot, double* products) {
             std::copy(messages_.data() + from, messages_.data() + to, images_[slot].data() + from);
             for (int64_t k = 0; k < slots; ++k)
                 if (pushed_[k])
-                    partial[part * slots + k] =
-                        kernels_->dot(residuals_[slot].data(), residuals_[k].data(), from, to);
+                    partial[part * slots + k] = kernels_->dot(residuals_[slot].data(), residuals_[k].data(), from, to);
         }
     });
     for (int64_t k = 0; k < slots; ++k) {
@@ -522,10 +531,11 @@ void Problem<T>::mix(const double* weights) {
         }
     if (vectors.empty()) return;
     const int64_t size = messages_.size();
-    parallel_for(threads_, parts(size), size * static_cast<int64_t>(used.size()) / 4, [&](int64_t begin, int64_t end, int) {
-        kernels_->combine(vectors.data(), used.data(), static_cast<int>(used.size()), messages_.data(),
-                          begin * vector_part, std::min(end * vector_part, size));
-    });
+    parallel_for(threads_, parts(size), size * static_cast<int64_t>(used.size()) / 4,
+                 [&](int64_t begin, int64_t end, int) {
+                     kernels_->combine(vectors.data(), used.data(), static_cast<int>(used.size()), messages_.data(),
+                                       begin * vector_part, std::min(end * vector_part, size));
+                 });
     update_base();
 }
 

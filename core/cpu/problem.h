@@ -62,15 +62,16 @@ class Problem {
     double epsilon() const { return view_.epsilon; }
     void set_epsilon(double epsilon) { view_.epsilon = epsilon; }
     void sweep(int64_t count);
-    double sweep_value();                                // one sweep, then F summed over everything
-    std::vector<double> value(double epsilon);           // [segments]
-    void beliefs(double epsilon, T* out);                // [table_offsets[regions]]
-    void messages(T* out) const;                         // [message_size()]
+    double sweep_value();                       // one sweep, then F summed over everything
+    std::vector<double> value(double epsilon);  // [segments]
+    void beliefs(double epsilon, T* out);       // [table_offsets[regions]]
+    void messages(T* out) const;                // [message_size()]
     void set_messages(const T* in);
     int64_t message_size() const { return message_size_; }
     CertificateSums certificate(double smoothing, bool region_gaps);
     std::vector<double> score(const int64_t* labels) const;  // [segments]
     void decode(int64_t* labels) const;
+    void belief_labels(int64_t* labels) const;
     void local_search(int64_t* labels, int64_t max_passes) const;
 
     // History of the mixing: see Problem in backends/protocol.py.
@@ -93,7 +94,7 @@ class Problem {
     // Calls f(edge, position of label 0 in the message array, stride, slot) over the program's edges.
     template <class F>
     void for_edges(const std::vector<Place>& places, F f) const;
-    int64_t table_at(const Place& place) const;          // position of entry 0 of a region; entries are `width` apart
+    int64_t table_at(const Place& place) const;  // position of entry 0 of a region; entries are `width` apart
     void copy_messages(T* flat, bool out);
     void find_support();
     void update_base();

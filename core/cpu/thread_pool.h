@@ -1,5 +1,6 @@
-// A pool of worker threads shared by the process. Usable after fork (the child starts a pool of its own); a second caller
-// that finds it busy works alone. Results never depend on the number of threads: work items write to disjoint places.
+// A pool of worker threads shared by the process. Usable after fork (the child starts a pool of its own); a second
+// caller that finds it busy works alone. Results never depend on the number of threads: work items write to disjoint
+// places.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -14,7 +15,8 @@ int default_threads();
 // Runs body(thread) for thread = 0 .. threads - 1, the first on the calling thread; returns when all are done.
 void run_on_threads(int threads, const std::function<void(int)>& body);
 
-// Calls f(begin, end, thread) over [0, count) in small ranges; `cost` is the work in table entries, little work stays here.
+// Calls f(begin, end, thread) over [0, count) in small ranges; `cost` is the work in table entries, little work stays
+// here.
 template <class F>
 void parallel_for(int threads, int64_t count, int64_t cost, F&& f) {
     constexpr int64_t little = 1 << 14;

@@ -9,20 +9,20 @@ namespace blendfield {
 
 // How one child sits inside the tables of its parents' group.
 struct SlotView {
-    int labels;              // size of the child's table
-    int last_stride;         // stride of the table's last axis in the child's labels: 1, or 0 when the child lacks it
-    const int* strides;      // [axes] stride of every table axis in the child's labels, 0 when absent
-    long long messages;      // offset of block 0 in the message array
+    int labels;          // size of the child's table
+    int last_stride;     // stride of the table's last axis in the child's labels: 1, or 0 when the child lacks it
+    const int* strides;  // [axes] stride of every table axis in the child's labels, 0 when absent
+    long long messages;  // offset of block 0 in the message array
 };
 
 struct GroupView {
     int axes;
-    const int* extents;      // [axes] label counts, ascending
-    int last;                // extents[axes - 1]
-    long long outer;         // entries / last
+    const int* extents;  // [axes] label counts, ascending
+    int last;            // extents[axes - 1]
+    long long outer;     // entries / last
     long long entries;
-    int lanes;               // regions in the group
-    int width;               // lanes per block
+    int lanes;  // regions in the group
+    int width;  // lanes per block
     int blocks;
     int slots;
     const SlotView* slot;    // [slots]
@@ -31,35 +31,35 @@ struct GroupView {
     long long first_lane;    // offset of the group in arrays with one value per (padded) lane
     const double* counting;  // counting numbers: one per padded lane, or a single one
     bool counting_uniform;
-    bool has_zero;           // some counting number is 0
-    bool sends;              // the regions have parents
-    bool forbidden;          // some entry of some table is -inf
+    bool has_zero;   // some counting number is 0
+    bool sends;      // the regions have parents
+    bool forbidden;  // some entry of some table is -inf
 };
 
 // A child block of the light phase: the lanes `mask` of one block, all sending in the same class.
-struct ParentEdge {          // one per (light block, parent number)
-    int stride;              // distance of consecutive child labels in the parent's message array
-    unsigned contiguous;     // bit k: lanes 8k .. 8k+7 lie next to each other in the parents' message array
+struct ParentEdge {       // one per (light block, parent number)
+    int stride;           // distance of consecutive child labels in the parent's message array
+    unsigned contiguous;  // bit k: lanes 8k .. 8k+7 lie next to each other in the parents' message array
 };
 struct LightBlock {
     int group;
     int block;
     unsigned mask;
-    int degree;              // largest number of parents of a lane; missing ones have index `no_edge`
-    long long index;         // offset of index[degree][width]: position of (label 0, lane) in the message array
-    long long edge;          // offset of ParentEdge[degree]
-    long long weight;        // offset of weights [degree + 1][width] (or [degree + 1] when uniform): c_p / c_hat, then c_hat
+    int degree;        // largest number of parents of a lane; missing ones have index `no_edge`
+    long long index;   // offset of index[degree][width]: position of (label 0, lane) in the message array
+    long long edge;    // offset of ParentEdge[degree]
+    long long weight;  // offset of weights [degree + 1][width] (or [degree + 1] when uniform): c_p / c_hat, then c_hat
     bool weight_uniform;
 };
 constexpr unsigned no_edge = 0xffffffffu;
 
-struct HeavyItem {           // mu for one slot of one block
+struct HeavyItem {  // mu for one slot of one block
     int group;
     int slot;
     int block;
     unsigned mask;
 };
-struct ValueItem {           // the lanes `mask` of one block; `light` finds their messages upwards, -1: outer regions
+struct ValueItem {  // the lanes `mask` of one block; `light` finds their messages upwards, -1: outer regions
     int group;
     int block;
     unsigned mask;

@@ -2,8 +2,9 @@
 //
 //   value_r = eps c_r log sum exp(hat_r / (eps c_r)),    b_r = softmax(hat_r / (eps c_r))
 //
-// With t = |eps c_r| and s = sign(c_r): value = s (m + t log sum exp((s hat - m) / t)), m = max s hat. The limit t = 0 is
-// the maximum (for c_r < 0 the minimum); b_r is then uniform on the entries within 1e-9 (1 + |m|) of it. Forbidden entries
+// With t = |eps c_r| and s = sign(c_r): value = s (m + t log sum exp((s hat - m) / t)), m = max s hat. The limit t = 0
+// is the maximum (for c_r < 0 the minimum); b_r is then uniform on the entries within 1e-9 (1 + |m|) of it. Forbidden
+// entries
 // (-inf) take no part, whatever the sign.
 #pragma once
 #include "kernels/math.h"

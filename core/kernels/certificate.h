@@ -36,8 +36,8 @@ BF_FN V gap_of_lane(long long entries, const ScalarOf<V>* hat, const ScalarOf<V>
 }
 
 // Makes q consistent with the q of two children, the axes of a table [L0, L1], and returns the gap, all in one go. The
-// belief b is given; rows are scaled by f0, then columns by f1, so that no marginal exceeds its target; what is missing,
-// r0 and r1 (each of mass delta), is filled in by r0 r1 / delta.
+// belief b is given; rows are scaled by f0, then columns by f1, so that no marginal exceeds its target; what is
+// missing, r0 and r1 (each of mass delta), is filled in by r0 r1 / delta.
 template <class V, int W>
 BF_FN V pair_gap(int l0, int l1, const ScalarOf<V>* hat, const ScalarOf<V>* belief, const ScalarOf<V>* target0,
                  const ScalarOf<V>* target1, ScalarOf<V>* work0, ScalarOf<V>* work1, const Normaliser<V>& n) {
@@ -50,7 +50,8 @@ BF_FN V pair_gap(int l0, int l1, const ScalarOf<V>* hat, const ScalarOf<V>* beli
         for (int j = 0; j < l1; ++j) marginal += Lanes<V>::load(row + j * W);
         const V want = Lanes<V>::load(target0 + i * W), f = marginal > want ? want / marginal : one;
         Lanes<V>::store(f0 + i * W, f);
-        for (int j = 0; j < l1; ++j) Lanes<V>::store(r1 + j * W, Lanes<V>::load(r1 + j * W) + Lanes<V>::load(row + j * W) * f);
+        for (int j = 0; j < l1; ++j)
+            Lanes<V>::store(r1 + j * W, Lanes<V>::load(r1 + j * W) + Lanes<V>::load(row + j * W) * f);
     }
     V mass1 = zero;
     for (int j = 0; j < l1; ++j) {

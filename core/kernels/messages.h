@@ -1,13 +1,16 @@
 // Messages of the norm-product block update, for one lane.
 //
 //   mu_{p->r}(y_r)     = eps c_p log sum_{y_p \ y_r} exp[ (theta_p + sum_{c in C(p)\r} lambda_{c->p}
-//                                                          - sum_{p'} lambda_{p->p'}) / (eps c_p) ]          (heavy phase)
-//   lambda_{r->p}(y_r) = c_p / (c_r + sum_{p'} c_{p'}) (theta_r + sum_c lambda_{c->r} + sum_{p'} mu_{p'->r}) - mu_{p->r}
-//                                                                                                            (light phase)
+//                                                          - sum_{p'} lambda_{p->p'}) / (eps c_p) ]          (heavy
+//                                                          phase)
+//   lambda_{r->p}(y_r) = c_p / (c_r + sum_{p'} c_{p'}) (theta_r + sum_c lambda_{c->r} + sum_{p'} mu_{p'->r}) -
+//   mu_{p->r}
+//                                                                                                            (light
+//                                                                                                            phase)
 //
 // `table` already holds theta_p minus the messages upwards. All arrays are strided by W: entry e of this lane is at
-// table[e * W]. Forbidden entries are -inf and need no branch: exp(-inf) = 0, and mu of a label without support is -inf.
-// With SOFT = false the sum is a maximum (eps c_p = 0).
+// table[e * W]. Forbidden entries are -inf and need no branch: exp(-inf) = 0, and mu of a label without support is
+// -inf. With SOFT = false the sum is a maximum (eps c_p = 0).
 #pragma once
 #include "kernels/math.h"
 
@@ -74,8 +77,8 @@ BF_FN void pair_message_second(int l0, int l1, const ScalarOf<V>* table, const S
             }
         }
         for (int j = 0; j < columns; ++j)
-            Lanes<V>::store(out + j * W, finish_message(Lanes<V>::load(out + j * W), Lanes<V>::load(sums + j * P),
-                                                        temperature));
+            Lanes<V>::store(out + j * W,
+                            finish_message(Lanes<V>::load(out + j * W), Lanes<V>::load(sums + j * P), temperature));
     }
 }
 
@@ -109,11 +112,12 @@ struct Incoming {
 };
 
 // mu to any child of a table with any number of axes: the table is streamed row by row (last axis innermost) while an
-// odometer keeps the position inside the child (`own`) and inside the other messages. `sums`: [child labels] values of V.
+// odometer keeps the position inside the child (`own`) and inside the other messages. `sums`: [child labels] values of
+// V.
 template <class V, int W, bool SOFT>
-BF_FN void general_message(int axes, const int* extents, long long outer, const ScalarOf<V>* table, const int* own_strides,
-                           int own_last, int labels, int others, Incoming<ScalarOf<V>>* other, ScalarOf<V>* out,
-                           ScalarOf<V>* sums, V temperature, V inverse) {
+BF_FN void general_message(int axes, const int* extents, long long outer, const ScalarOf<V>* table,
+                           const int* own_strides, int own_last, int labels, int others, Incoming<ScalarOf<V>>* other,
+                           ScalarOf<V>* out, ScalarOf<V>* sums, V temperature, V inverse) {
     constexpr int P = Traits<V>::lanes;
     constexpr int max_axes = 32;
     const int last = extents[axes - 1];
@@ -137,10 +141,12 @@ BF_FN void general_message(int axes, const int* extents, long long outer, const 
             for (int y = 0; y < last; ++y) {
                 V v = Lanes<V>::load(row + (long long)y * W) + constant;
                 for (int k = 0; k < others; ++k)
-                    if (other[k].last_stride) v += Lanes<V>::load(other[k].start + (long long)(other[k].offset + y) * W);
+                    if (other[k].last_stride)
+                        v += Lanes<V>::load(other[k].start + (long long)(other[k].offset + y) * W);
                 if (own_last) {
                     if (pass == 0) {
-                        Lanes<V>::store(target + (long long)y * W, maximum(Lanes<V>::load(target + (long long)y * W), v));
+                        Lanes<V>::store(target + (long long)y * W,
+                                        maximum(Lanes<V>::load(target + (long long)y * W), v));
                     } else {
                         shift = finite(Lanes<V>::load(target + (long long)y * W));
                         Lanes<V>::store(sum_target + (long long)y * P, Lanes<V>::load(sum_target + (long long)y * P) +
@@ -166,14 +172,14 @@ BF_FN void general_message(int axes, const int* extents, long long outer, const 
     if constexpr (SOFT)
         for (int c = 0; c < labels; ++c) {
             ScalarOf<V>* target = out + (long long)c * W;
-            Lanes<V>::store(target, finish_message(Lanes<V>::load(target), Lanes<V>::load(sums + (long long)c * P),
-                                                   temperature));
+            Lanes<V>::store(
+                target, finish_message(Lanes<V>::load(target), Lanes<V>::load(sums + (long long)c * P), temperature));
         }
 }
 
-// lambda to every parent of one region, in place: mu[j][y] becomes lambda[j][y]; label y of this lane is at offset y * W.
-// `total` [y] = theta_r + messages of the children; on return its sum with all mu (the block's optimum depends on it only).
-// Messages are defined up to a constant: each is centred to mean zero over the labels with support.
+// lambda to every parent of one region, in place: mu[j][y] becomes lambda[j][y]; label y of this lane is at offset y *
+// W. `total` [y] = theta_r + messages of the children; on return its sum with all mu (the block's optimum depends on it
+// only). Messages are defined up to a constant: each is centred to mean zero over the labels with support.
 template <class V, int W, bool FORBIDDEN>
 BF_FN void outgoing_messages(long long labels, int degree, ScalarOf<V>* total, ScalarOf<V>* mu, const V* weights) {
     using S = ScalarOf<V>;

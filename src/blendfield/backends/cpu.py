@@ -20,8 +20,8 @@ class CpuProblem:
         graph = program.graph
         self.program = program
         self.dtype = np.dtype(dtype)
-        compiled = _core.Problem64 if self.dtype == np.float64 else _core.Problem32
-        # The core is typed loosely here: both classes have the same methods.
+        # Typed loosely here: both classes have the same methods.
+        compiled: Any = _core.Problem64 if self.dtype == np.float64 else _core.Problem32
         self._core: Any = compiled(
             graph.cardinalities,
             graph.region_offsets,
@@ -45,6 +45,7 @@ class CpuProblem:
         self.value = self._core.value
         self.beliefs = self._core.beliefs
         self.decode = self._core.decode
+        self.belief_labels = self._core.belief_labels
         self.allocate_history = self._core.allocate_history
         self.clear_history = self._core.clear_history
         self.save_point = self._core.save_point

@@ -105,9 +105,8 @@ class Problem(Protocol):
     def beliefs(self, epsilon: float | None = None) -> RealArray:
         """float [tables layout], in the problem's dtype: softmax(hat_r / (eps c_r)), exactly 0 on unsupported labels.
 
-        At eps = 0 uniform on the maximisers (minimisers where c_r < 0), entries within 1e-9 (1 + |extremum|). At eps
-        > 0 = c_r a region with relinked parents takes the marginal of its first (lowest) one; without parents,
-        uniform on its maximisers.
+        At eps c_r = 0 uniform on the maximisers (minimisers where c_r < 0), entries within 1e-9 (1 + |extremum|);
+        but a region with c_r = 0 and relinked parents takes the marginal of its first (lowest) one.
         """
 
     def messages(self) -> RealArray:
@@ -134,6 +133,10 @@ class Problem(Protocol):
         over all regions with the variable, of the maximum of hat_r over its unfixed variables: fewest -inf terms
         first, then the largest sum of the others, then the lowest label.
         """
+
+    def belief_labels(self) -> LabelArray:
+        """int64 [V]: argmax of sign(c_i) hat_i, that is of b_i where c_i != 0; ties to the lowest label."""
+        ...
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
         """int64 [V]: iterated conditional modes from `labels`, variables by index, at most `max_passes` over all.

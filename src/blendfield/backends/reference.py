@@ -147,25 +147,25 @@ class ReferenceProblem:
         """softmax(hat_r / (eps c_r)); at eps c_r = 0 uniform on the maximisers (minimisers for c_r < 0)."""
         c = float(self.counting_numbers[r])
         hat = self.hat(r)
-        best = soft_max(hat, epsilon, c)
         if epsilon * c == 0.0:
+            best = soft_max(hat, epsilon, c)
             chosen = self.support[r] & (np.abs(hat - best) <= 1e-9 * (1.0 + np.abs(best)))
             return np.asarray(chosen / chosen.sum())
-        belief = np.exp(np.where(self.support[r], (hat - best) / (epsilon * c), -np.inf))
+        scaled = np.where(self.support[r], hat / (epsilon * c), -np.inf)
+        belief = np.exp(scaled - scaled.max())
         return np.asarray(belief / belief.sum())
 
     def belief_tables(self, epsilon: float) -> list[FloatArray]:
-        """Beliefs by region; where c_r = 0 < eps there is no softmax, but the marginal of a parent."""
+        """Beliefs by region; a region with parents and c_r = 0 takes the marginal of a parent."""
         beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
-        if epsilon > 0.0:
-            for r, links in enumerate(self.links_up):
-                if links and self.counting_numbers[r] == 0.0:  # relinking: a parent is never such a region
-                    beliefs[r] = links[0].down(beliefs[links[0].parent])
+        for r, links in enumerate(self.links_up):
+            if links and self.counting_numbers[r] == 0.0:  # relinking: a parent is never such a region
+                beliefs[r] = links[0].down(beliefs[links[0].parent])
         return beliefs
 
     def beliefs(self, epsilon: float | None = None) -> RealArray:
         tables = self.belief_tables(self.epsilon if epsilon is None else epsilon)
-        return np.concatenate([table.ravel() for table in tables]).astype(self.dtype)
+        return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)]).astype(self.dtype)
 
     def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
         smoothing = self.epsilon if smoothing is None else smoothing
@@ -198,6 +198,14 @@ class ReferenceProblem:
             labels[variable] = np.flatnonzero(_best(terms))[0]
             for r in self.regions_of_variable[variable]:  # from here on only the chosen label
                 tables[r] = np.take(tables[r], [labels[variable]], axis=self.regions[r].index(variable))
+        return labels
+
+    def belief_labels(self) -> LabelArray:
+        labels = np.zeros(len(self.regions_of_variable), dtype=np.int64)
+        for r, region in enumerate(self.regions):
+            if len(region) == 1:
+                sign = -1.0 if self.counting_numbers[r] < 0.0 else 1.0
+                labels[region[0]] = int(np.where(self.support[r], sign * self.hat(r), -np.inf).argmax())
         return labels
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:

@@ -20,5 +20,10 @@ def relink(graph: RegionGraph, counting_numbers: npt.NDArray[np.float64]) -> tup
     counting_numbers: float64 [R]. Returns (edge_parents, edge_children) int32 [E'], sorted by (parent, child).
     """
     numbers = np.ascontiguousarray(counting_numbers, dtype=np.float64)
+    if len(numbers) == graph.num_regions:
+        inner = np.zeros(graph.num_regions, dtype=bool)
+        inner[graph.edge_children] = True
+        if not (inner & (numbers <= 0))[graph.edge_parents].any():
+            return graph.edge_parents, graph.edge_children
     with core_faults():
         return _core.relink(graph.region_offsets, numbers, graph.edge_parents, graph.edge_children)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
-from blendfield.inference.labels import BeliefLabels
+from blendfield.inference.evidence import single_regions
 from blendfield.inference.program import BoolArray, Kind, Models
 
 SEARCH_PASSES = 10
@@ -15,12 +15,11 @@ SEARCH_PASSES = 10
 class Bounds:
     """Bounds and labels of S segments and N models, made better at every certificate."""
 
-    def __init__(
-        self, models: Models, problem: Problem, epsilon: float, tolerance: float, tables: RealArray, keep_messages: bool
-    ) -> None:
-        """`epsilon` is the temperature asked for (during a continuation the problem's own is higher); `tables` are the
-        potentials, float [table layout], read here only. `keep_messages`: the best messages must be copied, because the
-        last ones need not be the best of every segment."""
+    def __init__(self, models: Models, problem: Problem, epsilon: float, tolerance: float, keep_messages: bool) -> None:
+        """`epsilon` is the temperature asked for (during a continuation the problem's own is higher).
+
+        `keep_messages`: the best messages must be copied, because the last ones need not be the best of every segment.
+        """
         self.models = models
         self.problem = problem
         self.epsilon = epsilon
@@ -38,7 +37,7 @@ class Bounds:
         self.labels: LabelArray = np.zeros(models.program.graph.num_variables, dtype=np.int64)
         self.exact_done = False
         """a full sweep was made at `epsilon`, so that the exact segments are exact"""
-        self._belief_labels = BeliefLabels(models, tables)
+        self._segment_of_variable = models.program.segment[single_regions(models.program.graph)]
         self._best = BestMessages(models, problem) if keep_messages else None
 
     # Made better.
@@ -65,12 +64,12 @@ class Bounds:
 
     def find_labels(self) -> None:
         """Round in two ways, search locally, keep the best labelling of each segment."""
-        for start in (self.problem.decode(), self._belief_labels.labels(self.problem.messages())):
+        for start in (self.problem.decode(), self.problem.belief_labels()):
             labels = self.problem.local_search(start, SEARCH_PASSES)
             score = self.problem.score(labels)
             better = score > self.score
             self.score = np.where(better, score, self.score)
-            self.labels = np.where(better[self._belief_labels.segment], labels, self.labels)
+            self.labels = np.where(better[self._segment_of_variable], labels, self.labels)
 
     def restore_messages(self) -> None:
         """Put the best messages back into the problem."""

@@ -23,7 +23,7 @@ ROUND = 10
 """sweeps between certificates, unless the caller says otherwise"""
 MOST_ROUNDS = 20
 """at one temperature"""
-CHUNK_REGIONS = 1 << 16
+CHUNK_ENTRIES = 1 << 18
 COLDEST = {"float64": 1e-9, "float32": 1e-5}
 """times the hottest temperature: below, differences of potentials drown in rounding"""
 
@@ -105,8 +105,10 @@ def potential_scale(tables: RealArray, offsets: npt.NDArray[np.int64]) -> float:
     tables: float [table layout], offsets: int64 [R+1].
     """
     squares, count = 0.0, 0
-    for first in range(0, len(offsets) - 1, CHUNK_REGIONS):
-        ends = offsets[first : first + CHUNK_REGIONS + 1]
+    regions = len(offsets) - 1
+    step = max(1, CHUNK_ENTRIES * regions // max(1, int(offsets[-1])))  # little memory beyond the tables
+    for first in range(0, regions, step):
+        ends = offsets[first : first + step + 1]
         part, starts = tables[ends[0] : ends[-1]], ends[:-1] - ends[0]
         highest = np.maximum.reduceat(part, starts).astype(np.float64)
         lowest = np.minimum.reduceat(np.where(np.isneginf(part), np.inf, part), starts).astype(np.float64)

@@ -145,7 +145,7 @@ def infer(
         warm = messages is not None
         annealing = _annealing(models, options, hottest) if not warm else []
         keep_messages = options.epsilon == 0 or bool(annealing) or (several and slots > 0)
-        bounds = Bounds(models, problem, options.epsilon, options.tolerance, tables, keep_messages)
+        bounds = Bounds(models, problem, options.epsilon, options.tolerance, keep_messages)
         monitor = Monitor(options, bounds, started)
         sweeper = _sweeper(problem, monitor, options, slots)
     except MemoryError as error:

@@ -372,6 +372,8 @@ def check_decode(backend: Backend, rng: np.random.Generator, tolerance: Toleranc
         labels = _valid(mine.decode(), case)
         expected = reference.score(reference.decode())
         assert_close(reference.score(labels), expected, tolerance.float64, f"{case.name}: score of the decoded labels")
+        best = reference.belief_labels()
+        _assert_same(_valid(mine.belief_labels(), case), best, f"{case.name}: labels of the beliefs")
     case = next(random_cases(rng, epsilons=(0.0,)))
     _valid(pair(case, backend)[0].decode(), case)
     flat = Case(case.program, np.zeros_like(case.tables), 1.0)
