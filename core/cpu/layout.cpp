@@ -71,6 +71,7 @@ int64_t Layout::bytes() const {
     add(region_of_lane), add(lights), add(edges), add(index), add(weights), add(all_items), add(rest_items);
     for (const auto& g : groups) add(g.counting);
     for (const auto& h : heavy) add(h);
+    for (const auto& b : heavy_blocks) add(b);
     for (const auto& l : light) add(l);
     return total;
 }
@@ -386,7 +387,15 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 mask |= 1u << lane;
         if (mask) out.rest_items.push_back({item.group, item.block, mask, item.light});
     }
-    for (auto& h : out.heavy) h.shrink_to_fit();
+    for (auto& h : out.heavy) {
+        h.shrink_to_fit();
+        std::vector<int>& blocks = out.heavy_blocks.emplace_back();
+        for (size_t k = 0; k < h.size(); ++k)
+            if (k == 0 || h[k].group != h[k - 1].group || h[k].block != h[k - 1].block)
+                blocks.push_back(static_cast<int>(k));
+        blocks.push_back(static_cast<int>(h.size()));
+        blocks.shrink_to_fit();
+    }
     out.index.shrink_to_fit(), out.weights.shrink_to_fit(), out.edges.shrink_to_fit(), out.lights.shrink_to_fit();
     out.all_items.shrink_to_fit(), out.rest_items.shrink_to_fit();
 

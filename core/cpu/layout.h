@@ -48,9 +48,12 @@ struct Layout {
     std::vector<unsigned> index;
     std::vector<double> weights;                // moved into the table type by the problem
     std::vector<std::vector<HeavyItem>> heavy;  // per class
-    std::vector<std::vector<int>> light;        // per class: light blocks
-    std::vector<ValueItem> all_items;           // every region once
-    std::vector<ValueItem> rest_items;          // regions outside {r} + P(r), r in the last class of the schedule
+    // Per class, where the items of a block begin, and the end: items of one block are never given to two threads,
+    // since the vectors of one reach into lanes of the other.
+    std::vector<std::vector<int>> heavy_blocks;
+    std::vector<std::vector<int>> light;  // per class: light blocks
+    std::vector<ValueItem> all_items;     // every region once
+    std::vector<ValueItem> rest_items;    // regions outside {r} + P(r), r in the last class of the schedule
     std::vector<int> schedule;
     int64_t table_entries = 0, base_entries = 0, message_entries = 0, lanes = 0;
     int64_t largest_block = 0, largest_light = 0, largest_marginal = 0, largest_child = 0, largest_slot = 0;

@@ -146,50 +146,39 @@ Scratch& Problem<T>::scratch(int thread, bool blocks) {
 // ------------------------------------------------------------------------------------------------------- sweeps
 
 template <class T>
+void Problem<T>::run_class(int c, double* values) {
+    const std::vector<HeavyItem>& heavy = layout_.heavy[c];
+    const std::vector<int>&blocks = layout_.heavy_blocks[c], &light = layout_.light[c];
+    parallel_for(threads_, blocks.size() - 1, heavy_cost_[c], [&](int64_t begin, int64_t end, int t) {
+        kernels_->heavy(view_, heavy.data(), blocks[begin], blocks[end], scratch(t, false));
+    });
+    parallel_for(threads_, light.size(), light_cost_[c], [&](int64_t begin, int64_t end, int t) {
+        kernels_->light(view_, light.data(), begin, end, scratch(t, false), values);
+    });
+}
+
+template <class T>
 void Problem<T>::sweep(int64_t count) {
     for (int64_t k = 0; k < count; ++k)
-        for (int c : layout_.schedule) {
-            const auto& heavy = layout_.heavy[c];
-            const auto& light = layout_.light[c];
-            parallel_for(threads_, heavy.size(), heavy_cost_[c], [&](int64_t begin, int64_t end, int t) {
-                kernels_->heavy(view_, heavy.data(), begin, end, scratch(t, false));
-            });
-            parallel_for(threads_, light.size(), light_cost_[c], [&](int64_t begin, int64_t end, int t) {
-                kernels_->light(view_, light.data(), begin, end, scratch(t, false), nullptr);
-            });
-        }
+        for (int c : layout_.schedule) run_class(c, nullptr);
 }
 
 // After the last class, the value of {r} + P(r) of every region r in it follows from its block optimum
 // (sum = eps c_hat logsumexp(B / (eps c_hat))); only the other regions need a pass of their own.
 template <class T>
 double Problem<T>::sweep_value() {
+    double total = 0;
     if (layout_.schedule.empty() || !layout_.positive_hats || !(view_.epsilon > 0)) {
         sweep(1);
-        const std::vector<double> values = value(view_.epsilon);
-        double total = 0;
-        for (double v : values) total += v;
+        for (double v : value(view_.epsilon)) total += v;
         return total;
     }
-    const int last = layout_.schedule.back();
-    const size_t steps = layout_.schedule.size();
-    std::vector<double> block_values(layout_.light[last].size()), rest(layout_.rest_items.size());
-    for (size_t step = 0; step < steps; ++step) {
-        const int c = layout_.schedule[step];
-        const auto& heavy = layout_.heavy[c];
-        const auto& light = layout_.light[c];
-        double* values = step + 1 == steps ? block_values.data() : nullptr;
-        parallel_for(threads_, heavy.size(), heavy_cost_[c], [&](int64_t begin, int64_t end, int t) {
-            kernels_->heavy(view_, heavy.data(), begin, end, scratch(t, false));
-        });
-        parallel_for(threads_, light.size(), light_cost_[c], [&](int64_t begin, int64_t end, int t) {
-            kernels_->light(view_, light.data(), begin, end, scratch(t, false), values);
-        });
-    }
+    std::vector<double> block_values(layout_.light[layout_.schedule.back()].size()), rest(layout_.rest_items.size());
+    for (size_t step = 0; step < layout_.schedule.size(); ++step)
+        run_class(layout_.schedule[step], step + 1 == layout_.schedule.size() ? block_values.data() : nullptr);
     parallel_for(threads_, rest.size(), rest_cost_, [&](int64_t begin, int64_t end, int t) {
         kernels_->values(view_, layout_.rest_items.data(), begin, end, scratch(t, true), {rest.data(), nullptr});
     });
-    double total = 0;
     for (double v : block_values) total += v;
     for (double v : rest) total += v;
     return total;

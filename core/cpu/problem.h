@@ -89,6 +89,7 @@ class Problem {
     struct Place {  // of a region in the layout
         int32_t group, lane;
     };
+    void run_class(int c, double* values);  // `values`: per light block, see Kernels::light
     ProblemView<T> with_epsilon(double epsilon) const;
     std::vector<Place> places() const;
     // Calls f(edge, position of label 0 in the message array, stride, slot) over the program's edges.

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from blendfield.backends.protocol import Backend, DataType, FloatArray, Problem, Program
 from blendfield.backends.reference import ReferenceBackend
 from blendfield.errors import OptionError, SupportError
-from blendfield.graph import RegionGraph
+from blendfield.graph import RegionGraph, grid_graph
 from blendfield.testing.assertions import assert_close
 from blendfield.testing.oracles import enumerate_exact
 from blendfield.testing.programs import build_program
@@ -450,6 +450,17 @@ def check_threads(backend: Backend, rng: np.random.Generator, tolerance: Toleran
             _assert_same(one.value(), two.value(), f"{case.name}: value on two threads")
             gaps = [problem.certificate(case.smoothing).gap for problem in (one, two)]
             _assert_same(gaps[0], gaps[1], f"{case.name}: gap on two threads")
+    # Large enough for threads to meet, with blocks whose lanes act in different classes; races show now and then only.
+    program = build_program(grid_graph((20, 30), 8), "ones")
+    tables = rng.normal(size=int(program.graph.table_offsets[-1]))
+    for dtype in DTYPES:
+        case = Case(program, tables, 1.0, dtype, f"grid, {dtype}")
+        one = case.compile(backend, threads=1)
+        one.sweep(2)
+        for attempt in range(10):
+            two = case.compile(backend, threads=2)
+            two.sweep(2)
+            _assert_same(one.messages(), two.messages(), f"{case.name}: messages on two threads, attempt {attempt}")
 
 
 def check_memory(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
