@@ -138,15 +138,36 @@ void Problem<T>::hat_of(const std::vector<Place>& where, int64_t region, std::ve
 template <class T>
 void Problem<T>::belief_labels(int64_t* labels) const {
     const std::vector<Place> where = places();
-    std::vector<double> hat;
+    std::vector<int32_t> first_parent(layout_.regions, -1);  // needed where c = 0: hat is flat there
+    for (int64_t e = program_.edges - 1; e >= 0; --e)
+        first_parent[program_.edge_children[e]] = program_.edge_parents[e];
+    std::vector<double> hat, best;
     for (int64_t r = 0; r < layout_.regions; ++r) {
         if (program_.region_offsets[r + 1] - program_.region_offsets[r] != 1) continue;
-        hat_of(where, r, hat);
-        int64_t best = -1;
-        const double sign = program_.counting[r] < 0 ? -1.0 : 1.0;
-        for (size_t y = 0; y < hat.size(); ++y)
-            if (!std::isinf(hat[y]) && (best < 0 || sign * hat[y] > sign * hat[best])) best = static_cast<int64_t>(y);
-        labels[program_.region_variables[program_.region_offsets[r]]] = std::max<int64_t>(best, 0);
+        const int32_t variable = program_.region_variables[program_.region_offsets[r]];
+        if (program_.counting[r] == 0 && first_parent[r] >= 0) {
+            hat_of(where, first_parent[r], hat);
+            int axes[32], digit[32] = {}, own = 0;
+            Layout::core_axes(program_, first_parent[r], axes);
+            const std::vector<int>& extents = layout_.groups[where[first_parent[r]].group].extents;
+            const int64_t start = program_.region_offsets[first_parent[r]];
+            const int n = static_cast<int>(extents.size());
+            for (int a = 0; a < n; ++a)
+                if (program_.region_variables[start + axes[a]] == variable) own = a;
+            best.assign(extents[own], -std::numeric_limits<double>::infinity());
+            for (double entry : hat) {
+                best[digit[own]] = std::max(best[digit[own]], entry);
+                for (int a = n - 1; a >= 0; --a) {
+                    if (++digit[a] < extents[a]) break;
+                    digit[a] = 0;
+                }
+            }
+        } else {
+            hat_of(where, r, best);
+            if (program_.counting[r] < 0)
+                for (double& entry : best) entry = std::isinf(entry) ? entry : -entry;
+        }
+        labels[variable] = std::max_element(best.begin(), best.end()) - best.begin();
     }
 }
 

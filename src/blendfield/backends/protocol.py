@@ -135,7 +135,9 @@ class Problem(Protocol):
         """
 
     def belief_labels(self) -> LabelArray:
-        """int64 [V]: argmax of sign(c_i) hat_i, that is of b_i where c_i != 0; ties to the lowest label."""
+        """int64 [V]: argmax of sign(c_i) hat_i, that is of b_i; where c_i = 0 and i has parents, the label of the best
+        entry of hat in the first of them. Ties to the lowest label.
+        """
         ...
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:

@@ -204,8 +204,12 @@ class ReferenceProblem:
         labels = np.zeros(len(self.regions_of_variable), dtype=np.int64)
         for r, region in enumerate(self.regions):
             if len(region) == 1:
-                sign = -1.0 if self.counting_numbers[r] < 0.0 else 1.0
-                labels[region[0]] = int(np.where(self.support[r], sign * self.hat(r), -np.inf).argmax())
+                c, links = self.counting_numbers[r], self.links_up[r]
+                if c == 0.0 and links:  # hat is flat
+                    hat = links[0].down(self.hat(links[0].parent), np.max)
+                else:
+                    hat = self.hat(r) * (-1.0 if c < 0.0 else 1.0)
+                labels[region[0]] = int(np.where(self.support[r], hat, -np.inf).argmax())
         return labels
 
     def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
