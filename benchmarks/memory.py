@@ -43,8 +43,8 @@ def measure(labels: int, dtype: str, side: int) -> None:
     result.beliefs.flat  # noqa: B018 computed when first asked for
     with_beliefs = resident("VmHWM") - before
     print(
-        f"grid {side}x{side}, {labels:>2} labels, {dtype}: {tables.nbytes / 1e6:>6.1f} MB of tables, peak beyond the input "
-        f"{run / tables.nbytes:.2f} times that, {with_beliefs / tables.nbytes:.2f} with the beliefs of all regions",
+        f"grid {side}x{side}, {labels:>2} labels, {dtype}: {tables.nbytes / 1e6:>6.1f} MB of tables, peak beyond the "
+        f"input {run / tables.nbytes:.2f} times that, {with_beliefs / tables.nbytes:.2f} with all beliefs",
         flush=True,
     )
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SCALING_ROUNDS = 200
 SCALING_RESIDUAL = 1e-13
-PROJECTIONS = 10
+PROJECTIONS = 3
 
 
 def consistent_beliefs(problem: ReferenceProblem, beliefs: list[FloatArray]) -> tuple[list[FloatArray], BoolArray]:
