@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blendfield.errors import BlendfieldError, FileFormatError
+from blendfield.files import written_atomically
 
 if TYPE_CHECKING:
     from blendfield.graph.region_graph import RegionGraph
@@ -18,27 +18,18 @@ _VERSION = 1
 
 
 def save(path: str | os.PathLike[str], graph: RegionGraph) -> None:
-    """Writes to a temporary file in the same folder, then renames it: readers never see half a file."""
-    target = os.path.abspath(os.fspath(path))
-    with tempfile.NamedTemporaryFile(dir=os.path.dirname(target), suffix=".tmp", delete=False) as file:
-        try:
-            np.savez(
-                file,
-                kind=np.array(_KIND),
-                version=np.array(_VERSION),
-                cardinalities=graph.cardinalities,
-                region_offsets=graph.region_offsets,
-                region_variables=graph.region_variables,
-                edges=np.stack([graph.edge_parents, graph.edge_children], axis=1),
-                num_given=np.array(graph.num_given),
-            )
-            file.flush()
-            os.fsync(file.fileno())
-            os.chmod(file.name, 0o666 & ~_umask())  # temporary files are private; a saved graph is an ordinary file
-            os.replace(file.name, target)
-        except BaseException:
-            os.unlink(file.name)
-            raise
+    """Writes the graph; readers never see half a file."""
+    with written_atomically(path) as file:
+        np.savez(
+            file,
+            kind=np.array(_KIND),
+            version=np.array(_VERSION),
+            cardinalities=graph.cardinalities,
+            region_offsets=graph.region_offsets,
+            region_variables=graph.region_variables,
+            edges=np.stack([graph.edge_parents, graph.edge_children], axis=1),
+            num_given=np.array(graph.num_given),
+        )
 
 
 def load(path: str | os.PathLike[str]) -> RegionGraph:
@@ -84,9 +75,3 @@ def _read(path: str | os.PathLike[str]) -> dict[str, Any]:
         if arrays[name].dtype.kind not in "iu":
             raise FileFormatError(f"{path}: expected integers in {name}, got {arrays[name].dtype}")
     return arrays
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
