@@ -65,7 +65,7 @@ def check_options(
     certificate_every: Any,
 ) -> Options:
     """Raise OptionError for the first option that makes no sense."""
-    epsilon = _number("epsilon", epsilon, "a temperature >= 0")
+    epsilon = check_number("epsilon", epsilon, "a temperature >= 0")
     if epsilon != 0 and not 1e-100 <= epsilon <= 1e100:
         raise OptionError(f"epsilon must be 0 or between 1e-100 and 1e100; got {epsilon}")
     if not isinstance(backend, str):
@@ -74,22 +74,23 @@ def check_options(
         raise OptionError(f"callback must be None or a function of one argument; got {callback!r}")
     return Options(
         epsilon=epsilon,
-        method=_choice("method", method, METHODS),
-        max_iterations=_integer("max_iterations", max_iterations, 0),
-        tolerance=_number("tolerance", tolerance, "a number >= 0"),
-        time_limit=None if time_limit is None else _number("time_limit", time_limit, "None or seconds >= 0", True),
+        method=check_choice("method", method, METHODS),
+        max_iterations=check_integer("max_iterations", max_iterations, 0),
+        tolerance=check_number("tolerance", tolerance, "a number >= 0"),
+        time_limit=None if time_limit is None else check_number("time_limit", time_limit, "None or seconds >= 0", True),
         callback=callback,
-        threads=None if threads is None else _integer("threads", threads, 1),
-        dtype=_data_type(dtype),
+        threads=None if threads is None else check_integer("threads", threads, 1),
+        dtype=check_data_type(dtype),
         backend=backend,
         acceleration=_acceleration(acceleration),
         certificate_every=None
         if isinstance(certificate_every, str) and certificate_every == "auto"
-        else _integer("certificate_every", certificate_every, 1, "'auto' or "),
+        else check_integer("certificate_every", certificate_every, 1, "'auto' or "),
     )
 
 
-def _number(name: str, value: Any, expected: str, infinite: bool = False) -> float:
+def check_number(name: str, value: Any, expected: str, infinite: bool = False) -> float:
+    """`value` as a float >= 0; OptionError names the option."""
     real = isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
     try:
         number = float(value) if real else math.nan
@@ -100,19 +101,22 @@ def _number(name: str, value: Any, expected: str, infinite: bool = False) -> flo
     return number
 
 
-def _integer(name: str, value: Any, smallest: int, also: str = "") -> int:
+def check_integer(name: str, value: Any, smallest: int, also: str = "") -> int:
+    """`value` as an integer >= smallest; OptionError names the option."""
     if not isinstance(value, Integral) or isinstance(value, bool) or value < smallest:
         raise OptionError(f"{name} must be {also}an integer >= {smallest}; got {value!r}")
     return int(value)
 
 
-def _choice(name: str, value: Any, known: tuple[str, ...]) -> str:
+def check_choice(name: str, value: Any, known: tuple[str, ...]) -> str:
+    """`value` if it is one of `known`."""
     if not isinstance(value, str) or value not in known:
         raise OptionError(f"{name} {value!r} is unknown; expected one of {', '.join(map(repr, known))}")
     return value
 
 
-def _data_type(value: Any) -> DataType:
+def check_data_type(value: Any) -> DataType:
+    """The name of the number type."""
     try:
         name = value if isinstance(value, str) else np.dtype(value).name if value is not None else ""
     except TypeError:

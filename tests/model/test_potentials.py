@@ -5,7 +5,7 @@ import pytest
 from inference_models import INF, chain, grid
 
 import blendfield as bf
-from blendfield.inference.potentials import flatten_potentials
+from blendfield.model.potentials import flatten_potentials
 from blendfield.testing import enumerate_exact, random_region_graph, random_tables
 
 

@@ -1,0 +1,1 @@
+"""From features and weights to potentials, and back from beliefs to gradients."""
