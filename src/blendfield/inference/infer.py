@@ -38,9 +38,9 @@ from blendfield.inference.norm_product import (
     solve,
 )
 from blendfield.inference.options import Options, Progress, check_options
-from blendfield.model.potentials import flatten_potentials
 from blendfield.inference.program import Kind, Models, build_models
 from blendfield.inference.result import Messages, Result, Solution, model_messages
+from blendfield.model.potentials import flatten_potentials
 
 T = TypeVar("T")
 
