@@ -21,9 +21,14 @@ def test_old_file_stays_until_the_new_one_is_whole(tmp_path):
 def test_nothing_is_left_after_an_error(tmp_path, fault):
     path = tmp_path / "record"
     path.write_bytes(b"old")
-    with pytest.raises(fault), written_atomically(path) as file:
-        file.write(b"half")
-        raise fault
+
+    def fail_half_way():
+        with written_atomically(path) as file:
+            file.write(b"half")
+            raise fault
+
+    with pytest.raises(fault):
+        fail_half_way()
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["record"]
 

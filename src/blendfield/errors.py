@@ -40,5 +40,9 @@ class FileFormatError(BlendfieldError, ValueError):
     """A file cannot be read: truncated, of another kind, or of a newer version."""
 
 
+class DataNotFoundError(BlendfieldError, FileNotFoundError):
+    """A data set that cannot be shipped is not on this machine; the message says where it is looked for."""
+
+
 class BlendfieldWarning(UserWarning):
     """The result is usable, but something was changed or cannot be certified."""
