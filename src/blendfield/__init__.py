@@ -13,6 +13,18 @@ from blendfield.errors import (
     SupportError,
     TableSizeError,
 )
+from blendfield.formats import (
+    read_evidence,
+    read_mar,
+    read_mpe,
+    read_pr,
+    read_uai,
+    write_evidence,
+    write_mar,
+    write_mpe,
+    write_pr,
+    write_uai,
+)
 from blendfield.graph import (
     RegionGraph,
     chain_graph,
@@ -49,6 +61,16 @@ __all__ = [
     "graph_from_networkx",
     "grid_graph",
     "infer",
+    "read_evidence",
+    "read_mar",
+    "read_mpe",
+    "read_pr",
+    "read_uai",
     "superpixel_graph",
     "tree_graph",
+    "write_evidence",
+    "write_mar",
+    "write_mpe",
+    "write_pr",
+    "write_uai",
 ]
