@@ -103,8 +103,37 @@ class BoundProblem {
         T* data;
         auto out = fresh<T>(program_.table_offsets[program_.regions], data);
         nb::gil_scoped_release release;
-        problem_->beliefs(epsilon.value_or(problem_->epsilon()), data);
+        problem_->value_and_beliefs(epsilon.value_or(problem_->epsilon()), data);
         return out;
+    }
+    nb::tuple value_and_beliefs() {
+        T* data;
+        auto beliefs = fresh<T>(program_.table_offsets[program_.regions], data);
+        std::vector<double> value;
+        {
+            nb::gil_scoped_release release;
+            value = problem_->value_and_beliefs(problem_->epsilon(), data);
+        }
+        return nb::make_tuple(to_numpy(std::move(value)), beliefs);
+    }
+    int64_t set_potentials(Array<T> tables) {
+        expect_size(tables.size(), program_.table_offsets[program_.regions], "tables");
+        nb::gil_scoped_release release;
+        return problem_->set_potentials(tables.data());
+    }
+    nb::tuple trial(Array<T> direction, Array<double> steps) {
+        expect_size(direction.size(), program_.table_offsets[program_.regions], "direction");
+        const int count = static_cast<int>(steps.size());
+        std::vector<double> points(3 * steps.size() + 3), columns[3];
+        auto* of_step = reinterpret_cast<double (*)[3]>(points.data());
+        {
+            nb::gil_scoped_release release;
+            problem_->line(direction.data(), steps.data(), count, of_step);
+        }
+        for (int i = 0; i < 3; ++i)
+            for (int k = 0; k < count; ++k) columns[i].push_back(of_step[k][i]);
+        return nb::make_tuple(to_numpy(std::move(columns[0])), to_numpy(std::move(columns[1])),
+                              to_numpy(std::move(columns[2])));
     }
     Output<T> messages() const {
         T* data;
@@ -118,16 +147,19 @@ class BoundProblem {
         nb::gil_scoped_release release;
         problem_->set_messages(flat.data());
     }
-    nb::tuple certificate(double smoothing, bool region_gaps) {
+    nb::tuple certificate(double smoothing, bool region_gaps, bool candidate) {
         CertificateSums sums;
+        double* data = nullptr;
+        nb::object q = nb::none();
+        if (candidate) q = nb::cast(fresh<double>(program_.table_offsets[program_.regions], data));
         {
             nb::gil_scoped_release release;
-            sums = problem_->certificate(smoothing, region_gaps);
+            sums = problem_->certificate(smoothing, region_gaps, data);
         }
         nb::object gaps = nb::none();
         if (region_gaps) gaps = nb::cast(to_numpy(std::move(sums.region_gaps)));
         return nb::make_tuple(to_numpy(std::move(sums.value)), to_numpy(std::move(sums.gap)),
-                              to_numpy(std::move(sums.spread)), gaps);
+                              to_numpy(std::move(sums.spread)), gaps, q);
     }
     Output<double> score(Array<int64_t> labels) const {
         check(labels);
@@ -225,7 +257,10 @@ void bind_problem(nb::module_& m, const char* name) {
         .def("beliefs", &P::beliefs, "epsilon"_a = nb::none())
         .def("messages", &P::messages)
         .def("set_messages", &P::set_messages, "flat"_a)
-        .def("certificate", &P::certificate, "smoothing"_a, "region_gaps"_a)
+        .def("set_potentials", &P::set_potentials, "tables"_a)
+        .def("value_and_beliefs", &P::value_and_beliefs)
+        .def("trial", &P::trial, "direction"_a, "steps"_a)
+        .def("certificate", &P::certificate, "smoothing"_a, "region_gaps"_a, "candidate"_a)
         .def("score", &P::score, "labels"_a)
         .def("belief_labels", &P::belief_labels)
         .def("decode", &P::decode)

@@ -15,6 +15,7 @@
 #include <unordered_map>
 
 #include "cpu/problem.h"
+#include "cpu/tables.h"
 #include "cpu/thread_pool.h"
 
 namespace blendfield {
@@ -316,7 +317,8 @@ void Problem<T>::prepare_certificate() {
 }
 
 template <class T>
-void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps) {
+void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps,
+                                       double* candidate) {
     const std::vector<Place> where = zero_children_.empty() ? std::vector<Place>() : places();
     parallel_for(threads_, zero_children_.size(), all_cost_, [&](int64_t begin, int64_t end, int) {
         std::vector<double> hat, marginal;
@@ -343,17 +345,33 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
                                zero_children_.empty() ? nullptr : fixed_.data(),
                                child_q_.data(),
                                child_start_.data(),
-                               child_width_pointers_.data()};
-    parallel_for(threads_, child_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->certificate(view_, view, child_items_.data(), begin, end, scratch(t, true), child_values, child_gaps);
-    });
-    parallel_for(threads_, parent_items_.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->certificate(view_, view, parent_items_.data(), begin, end, scratch(t, true), values, gaps);
-    });
+                               child_width_pointers_.data(),
+                               candidate != nullptr};
+    auto run = [&](const std::vector<ValueItem>& items, Sink value_sink, Sink gap_sink) {
+        parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
+            Scratch& work = scratch(t, true);
+            if (!candidate) {
+                kernels_->certificate(view_, view, items.data(), begin, end, work, value_sink, gap_sink);
+                return;
+            }
+            for (int64_t k = begin; k < end; ++k) {
+                kernels_->certificate(view_, view, items.data(), k, k + 1, work, value_sink, gap_sink);
+                write_candidate(items[k], work.block[1], candidate);
+            }
+        });
+    };
+    run(child_items_, child_values, child_gaps);
+    run(parent_items_, values, gaps);
 }
 
 template <class T>
-void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed) {
+void Problem<T>::write_candidate(const ValueItem& item, const double* block, double* candidate) const {
+    for_block_entries(program_, layout_, item, [&](int64_t flat, int64_t at) { candidate[flat] = block[at]; });
+}
+
+template <class T>
+void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed,
+                                     double* candidate) {
     Deep& deep = *deep_;
     const std::vector<Place> where = places();
     Buffer<double> q(deep.entries), marginals(deep.marginals);
@@ -380,7 +398,7 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
         Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
-            kernels_->beliefs(smooth, deep.items[k], work);
+            kernels_->beliefs(smooth, deep.items[k], k, work, {nullptr, nullptr});
             for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
                 for (int64_t e = 0; e < g.entries; ++e) q[d.table + e] = work.block[1][e * g.width + l];
             });
@@ -535,13 +553,14 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
             for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
                 for (int64_t e = 0; e < g.entries; ++e) work.block[1][e * g.width + l] = q[d.table + e];
             });
+            if (candidate) write_candidate(deep.items[k], work.block[1], candidate);
             kernels_->gaps(view_, deep.items[k], k, work, values, gaps);
         }
     });
 }
 
 template <class T>
-CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
+CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps, double* candidate) {
     if (!prepared_) prepare_certificate();
     const size_t children = child_items_.size(), parents = parent_items_.size(), others = deep_->items.size();
     std::vector<double> value_items(children + parents + others), gap_items(children + parents + others);
@@ -554,12 +573,12 @@ CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
     const auto [child_values, child_gaps] = sinks(0);
     const auto [parent_values, parent_gaps] = sinks(children);
     const auto [other_values, other_gaps] = sinks(children + parents);
-    two_level_certificate(smoothing, child_values, child_gaps, parent_values, parent_gaps);
+    two_level_certificate(smoothing, child_values, child_gaps, parent_values, parent_gaps, candidate);
     std::vector<uint8_t> failed(program_.segments, 0);
-    if (others) general_certificate(smoothing, other_values, other_gaps, failed);
+    if (others) general_certificate(smoothing, other_values, other_gaps, failed, candidate);
 
     CertificateSums out;
-    out.value = sum_by_segment(value_items, value_lanes.data());
+    out.value.assign(program_.segments, 0.0);
     out.spread.assign(program_.segments, 0.0);
     out.gap.assign(program_.segments, 0.0);
     if (region_gaps) out.region_gaps.assign(layout_.regions, 0.0);
@@ -568,6 +587,7 @@ CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
             const int32_t r = layout_.region_of_lane[lane];
             if (r < 0) continue;
             const double c = program_.counting[r];
+            out.value[program_.segment[r]] += value_lanes[lane];
             double gap = c >= 0 ? std::max(gap_lanes[lane], 0.0) : std::min(gap_lanes[lane], 0.0);
             if (failed[program_.segment[r]]) gap = infinity;
             out.gap[program_.segment[r]] += gap;
@@ -575,6 +595,7 @@ CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
             if (region_gaps) out.region_gaps[r] = gap;
         }
     } else if (program_.segments) {
+        for (double value : value_items) out.value[0] += value;
         for (double gap : gap_items) {
             out.gap[0] += gap;
             out.spread[0] += std::abs(gap);
@@ -583,13 +604,15 @@ CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps) {
     return out;
 }
 
-template void Problem<double>::two_level_certificate(double, Sink, Sink, Sink, Sink);
-template void Problem<float>::two_level_certificate(double, Sink, Sink, Sink, Sink);
-template void Problem<double>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&);
-template void Problem<float>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&);
+template void Problem<double>::two_level_certificate(double, Sink, Sink, Sink, Sink, double*);
+template void Problem<float>::two_level_certificate(double, Sink, Sink, Sink, Sink, double*);
+template void Problem<double>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&, double*);
+template void Problem<float>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&, double*);
+template void Problem<double>::write_candidate(const ValueItem&, const double*, double*) const;
+template void Problem<float>::write_candidate(const ValueItem&, const double*, double*) const;
 template void Problem<double>::prepare_certificate();
 template void Problem<float>::prepare_certificate();
-template CertificateSums Problem<double>::certificate(double, bool);
-template CertificateSums Problem<float>::certificate(double, bool);
+template CertificateSums Problem<double>::certificate(double, bool, double*);
+template CertificateSums Problem<float>::certificate(double, bool, double*);
 
 }  // namespace blendfield

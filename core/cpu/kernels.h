@@ -14,9 +14,13 @@ struct Kernels {
     void (*light)(const ProblemView<T>&, const int* blocks, long long begin, long long end, Scratch&, double* values);
     // Values of the regions of the items.
     void (*values)(const ProblemView<T>&, const ValueItem*, long long begin, long long end, Scratch&, Sink values);
-    // Beliefs of one item into scratch.block[1] ([entry][lane], float64).
-    void (*beliefs)(const ProblemView<T>&, const ValueItem&, Scratch&);
+    // Beliefs of item k into scratch.block[1] ([entry][lane], float64), and its values unless `values.items` is null.
+    void (*beliefs)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, Sink values);
+    // Adds to sums[step] value, slope and curvature of the item's regions with the potentials moved by steps[step]
+    // times the direction in scratch.block[2] ([entry][lane], overwritten); see kernels/line.h.
+    void (*line)(const ProblemView<T>&, const ValueItem&, const double* steps, int count, Scratch&, double (*sums)[3]);
     // Two-level certificate: q, values and gaps of the items; children (regions with parents) before their parents.
+    // With `candidate` q of the last item is left in scratch.block[1].
     void (*certificate)(const ProblemView<T>&, const CertificateView&, const ValueItem*, long long begin, long long end,
                         Scratch&, Sink values, Sink gaps);
     // Gaps and values of item k whose q is in scratch.block[1].
@@ -27,6 +31,8 @@ struct Kernels {
     double (*dot)(const T*, const T*, long long begin, long long end);
     void (*subtract)(const T* a, const T* b, T* out, long long begin, long long end);  // out = a - b
     void (*combine)(const T* const* vectors, const double* weights, int count, T* out, long long begin, long long end);
+    // Every number is finite.
+    bool (*finite)(const T*, long long begin, long long end);
     // Sum of exp over an array: the yardstick of the benchmarks.
     double (*bare_exp)(const T*, long long count);
 };

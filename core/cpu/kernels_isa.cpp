@@ -4,6 +4,7 @@
 #include "cpu/pack.h"
 #include "kernels/beliefs.h"
 #include "kernels/certificate.h"
+#include "kernels/line.h"
 #include "kernels/messages.h"
 
 namespace blendfield::BF_ISA {
@@ -16,6 +17,16 @@ constexpr unsigned full_mask = W == 32 ? 0xffffffffu : (1u << W) - 1;
 template <int P>
 BF_FN unsigned pack_mask(unsigned mask, int pack) {
     return (mask >> (pack * P)) & (P == 32 ? 0xffffffffu : (1u << P) - 1);
+}
+
+// v in the lanes of the mask, 0 elsewhere.
+template <class V>
+BF_FN V among(V v, unsigned mask) {
+    constexpr int P = Traits<V>::lanes;
+    if (mask == (1u << P) - 1) return v;
+    if constexpr (P > 1)
+        for (int l = 0; l < P; ++l) v[l] = mask >> l & 1 ? v[l] : 0;
+    return v;
 }
 
 template <class T, class V>
@@ -422,9 +433,16 @@ void hat_block(const ProblemView<T>& view, const ValueItem& item, double* hat) {
     }
 }
 
-BF_FN void deposit(const GroupView& g, const ValueItem& item, long long k, int lane, double term, Sink sink) {
-    sink.items[k] += term;
-    if (sink.lanes) sink.lanes[g.first_lane + (long long)item.block * g.width + lane] = term;
+// Adds the terms of a pack of lanes to the sums, those outside the mask left out.
+template <class V>
+BF_FN void deposit(const GroupView& g, const ValueItem& item, long long k, int lane, V terms, Sink sink) {
+    constexpr int P = Traits<V>::lanes;
+    const unsigned mask = pack_mask<P>(item.mask, lane / P);
+    sink.items[k] += sum_of_lanes(among(terms, mask));
+    if (!sink.lanes) return;
+    double* lanes = sink.lanes + g.first_lane + (long long)item.block * g.width + lane;
+    for (int l = 0; l < P; ++l)
+        if (mask >> l & 1) lanes[l] = lane_of(terms, l);
 }
 
 // Calls f(pack number, first lane, V counting numbers) for the packs of a block with active lanes.
@@ -443,8 +461,7 @@ void values_block(const ProblemView<T>& view, const ValueItem& item, long long k
     hat_block<T, W>(view, item, scratch.block[0]);
     for_packs<W>(g, item, [&](int lane, V counting) {
         const auto n = normalise<V, W>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting);
-        for (int l = 0; l < Traits<V>::lanes; ++l)
-            if (item.mask >> (lane + l) & 1) deposit(g, item, k, lane + l, lane_of(n.value, l), sink);
+        deposit(g, item, k, lane, n.value, sink);
     });
 }
 
@@ -470,7 +487,7 @@ bool all_soft(const ProblemView<T>& view, const GroupView& g) {
 }
 
 template <class T, int W>
-void beliefs_block(const ProblemView<T>& view, const ValueItem& item, Scratch& scratch) {
+void beliefs_block(const ProblemView<T>& view, const ValueItem& item, long long k, Scratch& scratch, Sink values) {
     using V = BlockPack<double, W>;
     const GroupView& g = view.groups[item.group];
     hat_block<T, W>(view, item, scratch.block[0]);
@@ -478,18 +495,56 @@ void beliefs_block(const ProblemView<T>& view, const ValueItem& item, Scratch& s
         const auto n = normalise<V, W, true>(g.entries, scratch.block[0] + lane, counting * view.epsilon, counting,
                                              scratch.block[1] + lane);
         finish_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, all_soft(view, g), scratch.block[1] + lane);
+        if (values.items) deposit(g, item, k, lane, n.value, values);
     });
 }
 
 template <class T>
-void beliefs(const ProblemView<T>& view, const ValueItem& item, Scratch& scratch) {
+void beliefs(const ProblemView<T>& view, const ValueItem& item, long long k, Scratch& scratch, Sink values) {
+    if (values.items) values.items[k] = 0;
     const int width = view.groups[item.group].width;
     if (width == 32)
-        beliefs_block<T, 32>(view, item, scratch);
+        beliefs_block<T, 32>(view, item, k, scratch, values);
     else if (width == 8)
-        beliefs_block<T, 8>(view, item, scratch);
+        beliefs_block<T, 8>(view, item, k, scratch, values);
     else
-        beliefs_block<T, 1>(view, item, scratch);
+        beliefs_block<T, 1>(view, item, k, scratch, values);
+}
+
+template <class T, int W>
+void line_block(const ProblemView<T>& view, const ValueItem& item, const double* steps, int count, Scratch& scratch,
+                double (*sums)[3]) {
+    using V = BlockPack<double, W>;
+    constexpr int P = Traits<V>::lanes;
+    const GroupView& g = view.groups[item.group];
+    double *hat = scratch.block[0], *direction = scratch.block[2];
+    hat_block<T, W>(view, item, hat);
+    const bool soft = all_soft(view, g);
+    for_packs<W>(g, item, [&](int lane, V counting) {
+        const unsigned mask = pack_mask<P>(item.mask, lane / P);
+        const V mean = centre_direction<V, W>(g.entries, hat + lane, direction + lane);
+        for (int k = 0; k < count; ++k) {
+            const auto point = soft ? point_on_line<V, W, true>(g.entries, hat + lane, direction + lane, mean, steps[k],
+                                                                counting * view.epsilon, counting)
+                                    : point_on_line<V, W, false>(g.entries, hat + lane, direction + lane, mean,
+                                                                 steps[k], counting * view.epsilon, counting);
+            sums[k][0] += sum_of_lanes(among(point.value, mask));
+            sums[k][1] += sum_of_lanes(among(point.slope, mask));
+            sums[k][2] += sum_of_lanes(among(point.curvature, mask));
+        }
+    });
+}
+
+template <class T>
+void line(const ProblemView<T>& view, const ValueItem& item, const double* steps, int count, Scratch& scratch,
+          double (*sums)[3]) {
+    const int width = view.groups[item.group].width;
+    if (width == 32)
+        line_block<T, 32>(view, item, steps, count, scratch, sums);
+    else if (width == 8)
+        line_block<T, 8>(view, item, steps, count, scratch, sums);
+    else
+        line_block<T, 1>(view, item, steps, count, scratch, sums);
 }
 
 // Calls f(entry, label of the slot) over a table.
@@ -622,8 +677,12 @@ void certificate_block(const ProblemView<T>& view, const CertificateView& c, con
         V gap;
         if (same && soft && g.axes == 2 && g.slots == 2) {
             const int l0 = g.extents[0], l1 = g.extents[1];
-            gap = pair_gap<V, W>(l0, l1, hat + lane, belief + lane, target + lane, target + (long long)l0 * W + lane,
-                                 work + lane, work + 2ll * l0 * W + lane, n);
+            const double* second = target + (long long)l0 * W + lane;
+            double* work1 = work + 2ll * l0 * W + lane;
+            gap = c.candidate
+                      ? pair_gap<V, W, true>(l0, l1, hat + lane, belief + lane, target + lane, second, work + lane,
+                                             work1, n, q + lane)
+                      : pair_gap<V, W>(l0, l1, hat + lane, belief + lane, target + lane, second, work + lane, work1, n);
         } else {
             if (same) {
                 for (long long e = 0; e < g.entries; ++e)
@@ -637,11 +696,8 @@ void certificate_block(const ProblemView<T>& view, const CertificateView& c, con
             if (g.sends) exchange_child(c, g, item, lane, P, q);
             gap = gap_of_lane<V, W>(g.entries, hat + lane, belief + lane, q + lane, n, soft);
         }
-        for (int l = 0; l < P; ++l)
-            if (item.mask >> (lane + l) & 1) {
-                deposit(g, item, k, lane + l, lane_of(n.value, l), values);
-                deposit(g, item, k, lane + l, lane_of(gap, l), gaps);
-            }
+        deposit(g, item, k, lane, n.value, values);
+        deposit(g, item, k, lane, gap, gaps);
     });
 }
 
@@ -673,11 +729,8 @@ void gaps_block(const ProblemView<T>& view, const ValueItem& item, long long k, 
         finish_beliefs<V, W>(g.entries, scratch.block[0] + lane, n, soft, scratch.block[2] + lane);
         const V gap = gap_of_lane<V, W>(g.entries, scratch.block[0] + lane, scratch.block[2] + lane,
                                         scratch.block[1] + lane, n, soft);
-        for (int l = 0; l < Traits<V>::lanes; ++l)
-            if (item.mask >> (lane + l) & 1) {
-                deposit(g, item, k, lane + l, lane_of(n.value, l), values);
-                deposit(g, item, k, lane + l, lane_of(gap, l), gaps);
-            }
+        deposit(g, item, k, lane, n.value, values);
+        deposit(g, item, k, lane, gap, gaps);
     });
 }
 
@@ -731,6 +784,19 @@ void combine(const T* const* vectors, const double* weights, int count, T* out, 
 }
 
 template <class T>
+bool finite(const T* x, long long begin, long long end) {
+    using V = NativePack<T>;
+    constexpr int P = Traits<V>::lanes;
+    V sum[4] = {};  // 0 times a number is 0, else NaN
+    long long k = begin;
+    for (; k + 4 * P <= end; k += 4 * P)
+        for (int u = 0; u < 4; ++u) sum[u] += Lanes<V>::load(x + k + u * P) * T(0);
+    T total = sum_of_lanes((sum[0] + sum[1]) + (sum[2] + sum[3]));
+    for (; k < end; ++k) total += x[k] * T(0);
+    return total == T(0);
+}
+
+template <class T>
 double bare_exp(const T* x, long long count) {
     using V = NativePack<T>;
     constexpr int P = Traits<V>::lanes;
@@ -744,8 +810,9 @@ double bare_exp(const T* x, long long count) {
 }
 
 template <class T>
-constexpr Kernels<T> table = {&heavy<T>,        &light<T>, &values<T>,   &beliefs<T>, &certificate<T>, &gaps<T>,
-                              &refresh_base<T>, &dot<T>,   &subtract<T>, &combine<T>, &bare_exp<T>};
+constexpr Kernels<T> table = {&heavy<T>,       &light<T>,  &values<T>,       &beliefs<T>, &line<T>,
+                              &certificate<T>, &gaps<T>,   &refresh_base<T>, &dot<T>,     &subtract<T>,
+                              &combine<T>,     &finite<T>, &bare_exp<T>};
 
 }  // namespace
 

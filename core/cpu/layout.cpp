@@ -68,7 +68,8 @@ std::span<const LightBlock> Layout::lights_of(int group, int block) const {
 int64_t Layout::bytes() const {
     int64_t total = 0;
     auto add = [&](const auto& v) { total += static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
-    add(region_of_lane), add(lights), add(edges), add(index), add(weights), add(all_items), add(rest_items);
+    add(region_of_lane), add(permuted), add(lights), add(edges), add(index), add(weights), add(all_items),
+        add(rest_items);
     for (const auto& g : groups) add(g.counting);
     for (const auto& h : heavy) add(h);
     for (const auto& b : heavy_blocks) add(b);
@@ -204,9 +205,13 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
             out.base_entries += padded * g.entries;
         }
         out.region_of_lane.resize(out.lanes, -1);
+        out.permuted.resize(out.lanes, 0);
         for (int lane = 0; lane < g.lanes; ++lane) {
-            lane_of[members[k][lane].region] = lane;
-            out.region_of_lane[g.first_lane + lane] = members[k][lane].region;
+            const int32_t region = members[k][lane].region;
+            lane_of[region] = lane;
+            out.region_of_lane[g.first_lane + lane] = region;
+            Layout::core_axes(p, region, axes);
+            out.permuted[g.first_lane + lane] = !std::is_sorted(axes, axes + g.extents.size());
         }
         for (int lane = 1; lane < g.lanes && g.uniform; ++lane)
             g.uniform = p.counting[members[k][lane].region] == p.counting[members[k][0].region];

@@ -43,6 +43,7 @@ struct Layout {
     std::vector<Group> groups;
     std::vector<GroupView> views;
     std::vector<int32_t> region_of_lane;  // [padded lanes], -1: padding
+    std::vector<uint8_t> permuted;        // [padded lanes] the user's axes come in another order than the core's
     std::vector<LightBlock> lights;
     std::vector<ParentEdge> edges;
     std::vector<unsigned> index;

@@ -7,6 +7,7 @@
 #include <malloc.h>
 #endif
 
+#include "cpu/tables.h"
 #include "cpu/thread_pool.h"
 #include "kernels/messages.h"
 
@@ -43,49 +44,19 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     std::copy(layout_.weights.begin(), layout_.weights.end(), weights_.data());
     std::vector<double>().swap(layout_.weights);
 
-    // Tables into lane blocks, axes in core order.
-    for (size_t k = 0; k < layout_.groups.size(); ++k) {
-        const Group& g = layout_.groups[k];
-        parallel_for(threads_, g.blocks, g.entries * g.width * g.blocks, [&](int64_t begin, int64_t end, int) {
-            const int axes = static_cast<int>(g.extents.size());
-            std::vector<int64_t> strides(axes);
-            int order[32], digit[32];
-            for (int64_t b = begin; b < end; ++b) {
-                T* block = tables_.data() + g.tables + b * g.entries * g.width;
-                for (int l = 0; l < g.width; ++l) {
-                    const int32_t region = layout_.region_of_lane[g.first_lane + b * g.width + l];
-                    if (region < 0) {
-                        for (int64_t e = 0; e < g.entries; ++e) block[e * g.width + l] = 0;
-                        continue;
-                    }
-                    Layout::core_axes(program_, region, order);
-                    int64_t stride = 1;
-                    std::vector<int64_t>& s = strides;
-                    for (int user = axes - 1; user >= 0; --user)
-                        for (int a = 0; a < axes; ++a)
-                            if (order[a] == user) {
-                                s[a] = stride;
-                                stride *= g.extents[a];
-                            }
-                    const T* source = tables + program_.table_offsets[region];
-                    std::fill_n(digit, axes, 0);
-                    for (int64_t e = 0; e < g.entries; ++e) {
-                        block[e * g.width + l] = *source;
-                        for (int a = axes - 1; a >= 0; --a) {
-                            source += s[a];
-                            if (++digit[a] < g.extents[a]) break;
-                            source -= s[a] * g.extents[a];
-                            digit[a] = 0;
-                        }
-                    }
-                }
-            }
-        });
-    }
-
     view_ = {layout_.views.data(), layout_.lights.data(), layout_.edges.data(),
              layout_.index.data(), weights_.data(),       tables_.data(),
              base_.data(),         messages_.data(),      epsilon};
+    for (const ValueItem& item : layout_.all_items)
+        all_cost_ += layout_.groups[item.group].entries * layout_.groups[item.group].width;
+    for (const ValueItem& item : layout_.rest_items)
+        rest_cost_ += layout_.groups[item.group].entries * layout_.groups[item.group].width;
+    for (const Group& g : layout_.groups)  // what no region fills
+        if (g.lanes < g.blocks * g.width) {
+            T* block = tables_.data() + g.tables + (g.blocks - 1) * g.entries * g.width;
+            std::fill_n(block, g.entries * g.width, T(0));
+        }
+    load_tables(tables);
     find_support();
     update_base();
 
@@ -99,14 +70,27 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
             light_cost_[c] += layout_.groups[light.group].entries * layout_.groups[light.group].width * light.degree;
         }
     }
-    auto cost = [&](const std::vector<ValueItem>& items) {
-        int64_t total = 0;
-        for (const ValueItem& item : items)
-            total += layout_.groups[item.group].entries * layout_.groups[item.group].width;
-        return total;
-    };
-    all_cost_ = cost(layout_.all_items);
-    rest_cost_ = cost(layout_.rest_items);
+    if (std::find(program_.counting, program_.counting + program_.regions, 0.0) !=
+        program_.counting + program_.regions) {
+        std::vector<uint8_t> done(layout_.regions, 0);
+        for (int64_t e = 0; e < program_.edges; ++e) {
+            const int32_t child = program_.edge_children[e];
+            if (program_.counting[child] == 0 && !done[child]) zero_edges_.push_back(static_cast<int32_t>(e));
+            done[child] = 1;
+        }
+        zero_edges_.shrink_to_fit();
+    }
+    item_segment_.reserve(layout_.all_items.size());
+    for (const ValueItem& item : layout_.all_items) {
+        const int32_t* region = layout_.region_of_lane.data() + layout_.groups[item.group].first_lane +
+                                static_cast<int64_t>(item.block) * layout_.groups[item.group].width;
+        const int32_t segment = program_.segment[region[__builtin_ctz(item.mask)]];
+        bool mixed = false;
+        for (uint32_t rest = item.mask; rest; rest &= rest - 1)
+            mixed |= program_.segment[region[__builtin_ctz(rest)]] != segment;
+        item_segment_.push_back(mixed ? -1 : segment);
+        mixed_items_ |= mixed;
+    }
     for (int64_t e = 0; e < program_.edges; ++e)
         message_size_ +=
             program_.table_offsets[program_.edge_children[e] + 1] - program_.table_offsets[program_.edge_children[e]];
@@ -184,14 +168,22 @@ double Problem<T>::sweep_value() {
     return total;
 }
 
+// Sums over the items; where the lanes of one belong to several segments, over its lanes.
 template <class T>
 std::vector<double> Problem<T>::sum_by_segment(const std::vector<double>& items, const double* lanes) const {
     std::vector<double> out(program_.segments, 0.0);
-    if (lanes) {
-        for (size_t lane = 0; lane < layout_.region_of_lane.size(); ++lane)
-            if (layout_.region_of_lane[lane] >= 0) out[program_.segment[layout_.region_of_lane[lane]]] += lanes[lane];
-    } else if (program_.segments) {
-        for (double v : items) out[0] += v;
+    for (size_t k = 0; k < items.size(); ++k) {
+        if (item_segment_[k] >= 0) {
+            out[item_segment_[k]] += items[k];
+            continue;
+        }
+        const ValueItem& item = layout_.all_items[k];
+        const Group& g = layout_.groups[item.group];
+        const int64_t first = g.first_lane + static_cast<int64_t>(item.block) * g.width;
+        for (uint32_t rest = item.mask; rest; rest &= rest - 1) {
+            const int64_t lane = first + __builtin_ctz(rest);
+            out[program_.segment[layout_.region_of_lane[lane]]] += lanes[lane];
+        }
     }
     return out;
 }
@@ -207,15 +199,38 @@ template <class T>
 std::vector<double> Problem<T>::value(double epsilon) {
     const ProblemView<T> view = with_epsilon(epsilon);
     std::vector<double> items(layout_.all_items.size());
-    Buffer<double> lanes(program_.segments > 1 ? layout_.lanes : 0);
+    Buffer<double> lanes(mixed_items_ ? layout_.lanes : 0);
     parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        kernels_->values(view, layout_.all_items.data(), begin, end, scratch(t, true), {items.data(), lanes.data()});
+        for (int64_t k = begin; k < end; ++k)
+            kernels_->values(view, layout_.all_items.data(), k, k + 1, scratch(t, true),
+                             {items.data(), item_segment_[k] < 0 ? lanes.data() : nullptr});
     });
     return sum_by_segment(items, lanes.data());
 }
 
-// ------------------------------------------------------------------------------- places, potentials, messages in and
-// out
+template <class T>
+void Problem<T>::line(const T* direction, const double* steps, int count, double (*out)[3]) {
+    const auto& items = layout_.all_items;
+    Buffer<double> terms(static_cast<int64_t>(items.size()) * count * 3);
+    auto* sums = reinterpret_cast<double (*)[3]>(terms.data());
+    parallel_for(threads_, items.size(), all_cost_ * count, [&](int64_t begin, int64_t end, int t) {
+        Scratch& work = scratch(t, true);
+        for (int64_t k = begin; k < end; ++k) {
+            for_block_entries(program_, layout_, items[k], [&](int64_t flat, int64_t at) {
+                work.block[2][at] = static_cast<double>(direction[flat]);
+            });
+            double (*of_item)[3] = sums + k * count;
+            std::fill_n(of_item[0], 3 * count, 0.0);
+            kernels_->line(view_, items[k], steps, count, work, of_item);
+        }
+    });
+    std::fill_n(out[0], 3 * count, 0.0);
+    for (size_t k = 0; k < items.size(); ++k)
+        for (int step = 0; step < count; ++step)
+            for (int i = 0; i < 3; ++i) out[step][i] += sums[k * count + step][i];
+}
+
+// ------------------------------------------------------------------------------------------------------- places
 
 template <class T>
 std::vector<typename Problem<T>::Place> Problem<T>::places() const {
@@ -232,69 +247,6 @@ template <class T>
 int64_t Problem<T>::table_at(const Place& place) const {
     const Group& g = layout_.groups[place.group];
     return g.tables + static_cast<int64_t>(place.lane / g.width) * g.entries * g.width + place.lane % g.width;
-}
-
-namespace {
-
-// Calls f(position in the user's table, entry in core order) for the entries of a region.
-template <class F>
-void for_user_entries(const ProgramArrays& program, int64_t region, F f) {
-    int axes[32], digit[32] = {};
-    int64_t strides[32];
-    Layout::core_axes(program, region, axes);
-    const int32_t* variables = program.region_variables + program.region_offsets[region];
-    const int order = static_cast<int>(program.region_offsets[region + 1] - program.region_offsets[region]);
-    int64_t user[32], stride = 1;
-    for (int a = order - 1; a >= 0; --a) user[a] = stride, stride *= program.cardinalities[variables[a]];
-    for (int a = 0; a < order; ++a) strides[a] = user[axes[a]];
-    int64_t at = 0;
-    for (int64_t e = 0; e < stride; ++e) {
-        f(at, e);
-        for (int a = order - 1; a >= 0; --a) {
-            at += strides[a];
-            if (++digit[a] < program.cardinalities[variables[axes[a]]]) break;
-            at -= strides[a] * program.cardinalities[variables[axes[a]]];
-            digit[a] = 0;
-        }
-    }
-}
-
-}  // namespace
-
-template <class T>
-void Problem<T>::copy_messages(T* flat, bool out) {
-    const std::vector<Place> where = places();
-    for_edges(where, [&](int64_t e, int64_t at, int stride, int) {
-        const int32_t child = program_.edge_children[e];
-        for_user_entries(program_, child, [&](int64_t user, int64_t entry) {
-            if (out)
-                flat[user] = messages_[at + entry * stride];
-            else
-                messages_[at + entry * stride] = flat[user];
-        });
-        flat += program_.table_offsets[child + 1] - program_.table_offsets[child];
-    });
-}
-
-template <class T>
-void Problem<T>::messages(T* out) const {
-    const_cast<Problem*>(this)->copy_messages(out, true);
-}
-
-template <class T>
-void Problem<T>::set_messages(const T* in) {
-    copy_messages(const_cast<T*>(in), false);
-    if (forbidden_) {  // labels without support carry no message
-        const std::vector<Place> where = places();
-        for_edges(where, [&](int64_t e, int64_t at, int stride, int) {
-            const Place& child = where[program_.edge_children[e]];
-            const Group& g = layout_.groups[child.group];
-            const int64_t table = table_at(child);
-            for (int64_t y = 0; y < g.entries; ++y)
-                if (tables_[table + y * g.width] == -infinity) messages_[at + y * stride] = 0;
-        });
-    }
-    update_base();
 }
 
 template <class T>
@@ -396,64 +348,6 @@ void Problem<T>::find_support() {
     }
 }
 
-// ------------------------------------------------------------------------------------------------------- beliefs
-
-template <class T>
-void Problem<T>::beliefs(double epsilon, T* out) {
-    const ProblemView<T> view = with_epsilon(epsilon);
-    const auto& items = layout_.all_items;
-    parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
-        Scratch& work = scratch(t, true);
-        for (int64_t k = begin; k < end; ++k) {
-            const ValueItem& item = items[k];
-            const Group& g = layout_.groups[item.group];
-            kernels_->beliefs(view, item, work);
-            for (int l = 0; l < g.width; ++l) {
-                if (!(item.mask >> l & 1)) continue;
-                const int32_t region =
-                    layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l];
-                T* table = out + program_.table_offsets[region];
-                for_user_entries(program_, region, [&](int64_t user, int64_t entry) {
-                    table[user] = static_cast<T>(work.block[1][entry * g.width + l]);
-                });
-            }
-        }
-    });
-    // A region with parents and c_r = 0 has no softmax of its own: marginal of a parent (which has c_p > 0 after
-    // relinking).
-    std::vector<uint8_t> done(layout_.regions, 0);
-    for (int64_t e = 0; e < program_.edges; ++e) {
-        const int32_t child = program_.edge_children[e], parent = program_.edge_parents[e];
-        if (program_.counting[child] != 0 || done[child]) continue;
-        done[child] = 1;
-        const int64_t size = program_.table_offsets[child + 1] - program_.table_offsets[child];
-        std::vector<double> marginal(size, 0.0);
-        int64_t child_stride[32] = {}, stride = 1;
-        const int32_t* pv = program_.region_variables + program_.region_offsets[parent];
-        const int order = static_cast<int>(program_.region_offsets[parent + 1] - program_.region_offsets[parent]);
-        for (int64_t k = program_.region_offsets[child + 1] - 1; k >= program_.region_offsets[child]; --k) {
-            for (int a = 0; a < order; ++a)
-                if (pv[a] == program_.region_variables[k]) child_stride[a] = stride;
-            stride *= program_.cardinalities[program_.region_variables[k]];
-        }
-        const T* table = out + program_.table_offsets[parent];
-        const int64_t entries = program_.table_offsets[parent + 1] - program_.table_offsets[parent];
-        int digit[32] = {};
-        int64_t label = 0;
-        for (int64_t y = 0; y < entries; ++y) {
-            marginal[label] += static_cast<double>(table[y]);
-            for (int a = order - 1; a >= 0; --a) {
-                label += child_stride[a];
-                if (++digit[a] < program_.cardinalities[pv[a]]) break;
-                label -= child_stride[a] * program_.cardinalities[pv[a]];
-                digit[a] = 0;
-            }
-        }
-        T* to = out + program_.table_offsets[child];
-        for (int64_t y = 0; y < size; ++y) to[y] = static_cast<T>(marginal[y]);
-    }
-}
-
 // ------------------------------------------------------------------------------------------------------- mixing
 
 template <class T>
@@ -542,6 +436,7 @@ int64_t Problem<T>::bytes() const {
     for (const auto& s : scratch_memory_) total += s.bytes();
     for (const auto& s : block_memory_) total += s.bytes();
     total += static_cast<int64_t>(child_q_.capacity() * sizeof(unsigned) + fixed_.capacity());
+    total += static_cast<int64_t>((item_segment_.capacity() + zero_edges_.capacity()) * sizeof(int32_t));
     total += static_cast<int64_t>((child_items_.capacity() + parent_items_.capacity()) * sizeof(ValueItem));
     return total;
 }

@@ -64,11 +64,18 @@ class Problem {
     void sweep(int64_t count);
     double sweep_value();                       // one sweep, then F summed over everything
     std::vector<double> value(double epsilon);  // [segments]
-    void beliefs(double epsilon, T* out);       // [table_offsets[regions]]
-    void messages(T* out) const;                // [message_size()]
+    // Replaces the potentials, [table_offsets[regions]]; entries without support are ignored. Returns -1, or the
+    // position of the first entry with support that is not finite: nothing has changed then.
+    int64_t set_potentials(const T* tables);
+    // Values [segments], and beliefs into `out`, [table_offsets[regions]].
+    std::vector<double> value_and_beliefs(double epsilon, T* out);
+    // Value, slope and curvature with the potentials moved by steps[k] times `direction`, [table_offsets[regions]].
+    void line(const T* direction, const double* steps, int count, double (*out)[3]);
+    void messages(T* out) const;  // [message_size()]
     void set_messages(const T* in);
     int64_t message_size() const { return message_size_; }
-    CertificateSums certificate(double smoothing, bool region_gaps);
+    // `candidate` (or null): where q goes, [table_offsets[regions]].
+    CertificateSums certificate(double smoothing, bool region_gaps, double* candidate);
     std::vector<double> score(const int64_t* labels) const;  // [segments]
     void decode(int64_t* labels) const;
     void belief_labels(int64_t* labels) const;
@@ -96,13 +103,19 @@ class Problem {
     template <class F>
     void for_edges(const std::vector<Place>& places, F f) const;
     int64_t table_at(const Place& place) const;  // position of entry 0 of a region; entries are `width` apart
+    void load_tables(const T* tables);
+    int64_t first_unusable(const T* tables) const;
+    void marginals_of_parents(T* beliefs) const;
+    void marginal_of_parent(int64_t edge, T* beliefs) const;
     void copy_messages(T* flat, bool out);
     void find_support();
     void update_base();
     void update_base(const std::vector<int>& lights);
     std::vector<double> sum_by_segment(const std::vector<double>& items, const double* lanes) const;
-    void two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps);
-    void general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed);
+    void two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps,
+                               double* candidate);
+    void general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed, double* candidate);
+    void write_candidate(const ValueItem& item, const double* block, double* candidate) const;
     void prepare_certificate();
     void hat_of(const std::vector<Place>& places, int64_t region, std::vector<double>& out) const;
 
@@ -114,6 +127,9 @@ class Problem {
     ProblemView<T> view_;
     std::vector<int64_t> heavy_cost_, light_cost_;  // per class
     int64_t all_cost_ = 0, rest_cost_ = 0, message_size_ = 0;
+    std::vector<int32_t> zero_edges_;    // the first edge to every child with c = 0
+    std::vector<int32_t> item_segment_;  // of every item of layout_.all_items, -1: its lanes belong to several
+    bool mixed_items_ = false;           // some belong to several
     // Working memory of a thread, made when the thread first needs it; `blocks`: the large part, not needed in sweeps.
     Scratch& scratch(int thread, bool blocks);
     std::vector<Buffer<double>> scratch_memory_, block_memory_;

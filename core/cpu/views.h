@@ -88,6 +88,7 @@ struct CertificateView {
     const unsigned* child_q;        // per parent group: [slot][padded lane], position of the child's q (label 0)
     const long long* child_start;   // [groups] where a group begins in child_q
     const int* const* child_width;  // [groups][slots] distance of consecutive labels of the child's q
+    bool candidate;                 // q is wanted, not only its gap
 };
 
 // Where sums over regions go: per item, and (when not null) per padded lane.

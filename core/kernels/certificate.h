@@ -35,12 +35,13 @@ BF_FN V gap_of_lane(long long entries, const ScalarOf<V>* hat, const ScalarOf<V>
     return n.sign * (n.temperature > zero ? n.temperature * divergence : distance);
 }
 
-// Makes q consistent with the q of two children, the axes of a table [L0, L1], and returns the gap, all in one go. The
-// belief b is given; rows are scaled by f0, then columns by f1, so that no marginal exceeds its target; what is
-// missing, r0 and r1 (each of mass delta), is filled in by r0 r1 / delta.
-template <class V, int W>
+// Makes q consistent with the q of two children, the axes of a table [L0, L1], and returns the gap, all in one go; with
+// WRITE q is kept. The belief b is given; rows are scaled by f0, then columns by f1, so that no marginal exceeds its
+// target; what is missing, r0 and r1 (each of mass delta), is filled in by r0 r1 / delta.
+template <class V, int W, bool WRITE = false>
 BF_FN V pair_gap(int l0, int l1, const ScalarOf<V>* hat, const ScalarOf<V>* belief, const ScalarOf<V>* target0,
-                 const ScalarOf<V>* target1, ScalarOf<V>* work0, ScalarOf<V>* work1, const Normaliser<V>& n) {
+                 const ScalarOf<V>* target1, ScalarOf<V>* work0, ScalarOf<V>* work1, const Normaliser<V>& n,
+                 ScalarOf<V>* candidate = nullptr) {
     const V zero = fill<V>(0), one = fill<V>(1);
     ScalarOf<V>*f0 = work0, *r0 = work0 + (long long)l0 * W, *f1 = work1, *r1 = work1 + (long long)l1 * W;
     for (int j = 0; j < l1; ++j) Lanes<V>::store(r1 + j * W, zero);
@@ -74,12 +75,13 @@ BF_FN V pair_gap(int l0, int l1, const ScalarOf<V>* hat, const ScalarOf<V>* beli
     const V scale = mass0 > zero ? (mass1 > zero ? one / mass1 : zero) : zero;
     V divergence = zero;
     row = belief;
-    for (int i = 0; i < l0; ++i, row += l1 * W, hat += l1 * W) {
+    for (int i = 0; i < l0; ++i, row += l1 * W, hat += l1 * W, candidate += WRITE ? l1 * W : 0) {
         const V f = Lanes<V>::load(f0 + i * W), r = Lanes<V>::load(r0 + i * W) * scale;
         for (int j = 0; j < l1; ++j) {
             const V b = Lanes<V>::load(row + j * W);
             const V q = b * f * Lanes<V>::load(f1 + j * W) + r * Lanes<V>::load(r1 + j * W);
             divergence += divergence_of_entry(q, b, Lanes<V>::load(hat + j * W), n);
+            if constexpr (WRITE) Lanes<V>::store(candidate + j * W, q);
         }
     }
     return n.sign * n.temperature * divergence;

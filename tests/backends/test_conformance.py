@@ -75,6 +75,33 @@ class DropsMessagesWithTheTemperature(ReferenceProblem):
         self.lambdas = [np.zeros_like(table) for table in self.lambdas]
 
 
+class KeepsOldPotentials(ReferenceProblem):
+    def set_potentials(self, tables: Any) -> None:
+        before = list(self.theta)
+        super().set_potentials(tables)
+        self.theta[0] = before[0]
+
+
+class TakesAnyPotential(ReferenceProblem):
+    def set_potentials(self, tables: Any) -> None:
+        super().set_potentials(np.nan_to_num(tables))
+
+
+class MovesTheWrongWay(ReferenceProblem):
+    def trial(self, direction: Any, steps: Any) -> Any:
+        return super().trial(direction, -steps)
+
+
+def double(which: int) -> Callable[[Any], Any]:
+    return lambda columns: tuple(2.0 * c if k == which else c for k, c in enumerate(columns))
+
+
+def spoil_the_candidate(certificate: Certificate) -> Certificate:
+    if certificate.candidate is None:
+        return certificate
+    return replace(certificate, candidate=np.maximum(certificate.candidate, 1e-3))
+
+
 def halve_the_gap(certificate: Certificate) -> Certificate:
     return replace(certificate, gap=0.5 * certificate.gap)
 
@@ -99,6 +126,19 @@ FAULTS: list[tuple[type[ReferenceProblem], str]] = [
     (fault("value", lambda value: value * (1 + 1e-8)), "values"),
     (fault("beliefs", with_nan), "beliefs"),
     (fault("beliefs", with_nan), "support"),
+    (KeepsOldPotentials, "potentials"),
+    (KeepsOldPotentials, "derivatives"),
+    (TakesAnyPotential, "potentials"),
+    (MovesTheWrongWay, "trial"),
+    (MovesTheWrongWay, "derivatives"),
+    (fault("trial", double(0)), "trial"),
+    (fault("trial", double(1)), "trial"),
+    (fault("trial", double(1)), "derivatives"),
+    (fault("trial", double(2)), "trial"),
+    (fault("trial", double(2)), "derivatives"),
+    (fault("value_and_beliefs", double(0)), "value_and_beliefs"),
+    (fault("value_and_beliefs", double(1)), "value_and_beliefs"),
+    (fault("certificate", spoil_the_candidate), "certificate"),
     (fault("beliefs", lambda beliefs: np.maximum(beliefs, 1e-12)), "beliefs"),
     (fault("certificate", halve_the_gap), "certificate"),
     (fault("score", with_nan), "score"),

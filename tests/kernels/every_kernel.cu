@@ -5,6 +5,7 @@
 
 #include "kernels/beliefs.h"
 #include "kernels/certificate.h"
+#include "kernels/line.h"
 #include "kernels/math.h"
 #include "kernels/messages.h"
 #include "kernels/portable.h"
@@ -53,6 +54,10 @@ __global__ void certify(int labels, const double* hat, const double* target, con
     double* second = work + 64 * labels;
     gap[lane] += kernels::pair_gap<double, 32>(labels, labels, hat + lane, belief + lane, target + lane, target + lane,
                                                work + lane, second + lane, n);
+    const double mean = kernels::centre_direction<double, 32>(entries, hat + lane, work + lane);
+    const auto point =
+        kernels::point_on_line<double, 32, false>(entries, hat + lane, work + lane, mean, 0.5, temperature, 1.0);
+    gap[lane] += point.value + point.slope + point.curvature;
 }
 
 // Largest relative error of exp and largest error of log on the host.

@@ -7,7 +7,16 @@ from typing import Any
 import numpy as np
 
 from blendfield import _core
-from blendfield.backends.protocol import Certificate, DataType, FloatArray, LabelArray, Problem, Program, RealArray
+from blendfield.backends.protocol import (
+    Certificate,
+    DataType,
+    FloatArray,
+    LabelArray,
+    Problem,
+    Program,
+    RealArray,
+    unusable_potential,
+)
 from blendfield.errors import OptionError
 
 
@@ -44,6 +53,7 @@ class CpuProblem:
         self.sweep_value = self._core.sweep_value
         self.value = self._core.value
         self.beliefs = self._core.beliefs
+        self.value_and_beliefs = self._core.value_and_beliefs
         self.decode = self._core.decode
         self.belief_labels = self._core.belief_labels
         self.allocate_history = self._core.allocate_history
@@ -66,11 +76,25 @@ class CpuProblem:
     def set_messages(self, flat: RealArray) -> None:
         self._core.set_messages(self._flat(flat))
 
-    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+    def set_potentials(self, tables: RealArray) -> None:
+        flat = self._flat(tables)
+        unusable = int(self._core.set_potentials(flat))
+        if unusable >= 0:
+            raise unusable_potential(self.program.graph, flat, unusable)
+
+    def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        points: tuple[FloatArray, FloatArray, FloatArray] = self._core.trial(
+            self._flat(direction), np.ascontiguousarray(steps, dtype=np.float64)
+        )
+        return points
+
+    def certificate(
+        self, smoothing: float | None = None, region_gaps: bool = False, candidate: bool = False
+    ) -> Certificate:
         smoothing = self.epsilon if smoothing is None else smoothing
         if not smoothing > 0.0:
             raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
-        return Certificate(*self._core.certificate(float(smoothing), region_gaps))
+        return Certificate(*self._core.certificate(float(smoothing), region_gaps, candidate))
 
     def score(self, labels: LabelArray) -> FloatArray:
         scores: FloatArray = self._core.score(np.ascontiguousarray(labels, dtype=np.int64))

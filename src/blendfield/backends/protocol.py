@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 
+from blendfield.errors import PotentialError
+
 if TYPE_CHECKING:
     from blendfield.graph import RegionGraph
 
@@ -68,6 +70,8 @@ class Certificate:
     """float64 [num_segments], sum of the absolute gaps of the regions (equals `gap` for counting numbers >= 0)"""
     region_gaps: FloatArray | None
     """float64 [R], where the gap sits; only on request"""
+    candidate: FloatArray | None = None
+    """float64 [tables layout], the consistent q; only on request; means nothing in segments whose gap is +inf"""
 
 
 class Problem(Protocol):
@@ -83,6 +87,13 @@ class Problem(Protocol):
 
     def set_epsilon(self, value: float) -> None:
         """Change the temperature; messages stay."""
+
+    def set_potentials(self, tables: RealArray) -> None:
+        """Replace all potentials theta, float [tables layout]; messages stay.
+
+        The support found at compile time stays too: entries outside it are ignored. A non-finite entry inside it raises
+        PotentialError, and nothing has changed then.
+        """
 
     def sweep(self, count: int = 1) -> None:
         """`count` full sweeps: every class of the schedule once each time it is listed (norm-product, mathematics §3).
@@ -109,17 +120,39 @@ class Problem(Protocol):
         but a region with c_r = 0 and relinked parents takes the marginal of its first (lowest) one.
         """
 
+    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
+        """(`value()`, `beliefs()`) in one pass over the tables."""
+        ...
+
+    def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """F along a line in the potentials at fixed messages: (value, slope, curvature), each float64 [len(steps)].
+
+        With theta_d = `direction`, float [tables layout] (entries without support are ignored), t in `steps` and
+        b_r(t) = softmax((hat_r + t theta_d) / (eps c_r)), summed over all segments,
+
+            value = sum_r eps c_r logsumexp((hat_r + t theta_d) / (eps c_r))
+            slope = sum_r <b_r(t), theta_d>,    curvature = sum_r Var_{b_r(t)}(theta_d) / (eps c_r)
+
+        At eps c_r = 0 the value is the maximum (for c_r < 0 the minimum), b_r(t) uniform on the entries that attain it
+        within 1e-9 (1 + |extremum|), and the curvature 0.
+        """
+        ...
+
     def messages(self) -> RealArray:
         """float [messages layout], in the problem's dtype; 0 on unsupported labels."""
 
     def set_messages(self, flat: RealArray) -> None:
         """Replace the messages, float [messages layout]; entries on unsupported labels are ignored."""
 
-    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+    def certificate(
+        self, smoothing: float | None = None, region_gaps: bool = False, candidate: bool = False
+    ) -> Certificate:
         """Make the beliefs at temperature `smoothing` (default: epsilon; required, > 0, when epsilon = 0) consistent
         and return the gap of that candidate q for the program at `epsilon` (mathematics §6), region by region
 
             eps c_r sum (q log(q/b) - q + b),     at eps c_r = 0:  extremum of hat_r - <q_r, hat_r>
+
+        `region_gaps` and `candidate` ask for the arrays of that name.
         """
 
     def score(self, labels: LabelArray) -> FloatArray:
@@ -167,6 +200,16 @@ class Problem(Protocol):
 
     def restore(self, slot: int) -> None:
         """messages = g[slot]."""
+
+
+def unusable_potential(graph: RegionGraph, tables: RealArray, position: int) -> PotentialError:
+    """The error for the entry at `position` of `tables`, float [tables layout], which had to be finite."""
+    region = int(np.searchsorted(graph.table_offsets, position, side="right")) - 1
+    entry = np.unravel_index(position - int(graph.table_offsets[region]), graph.shape(region))
+    return PotentialError(
+        f"potentials of region {region}: entry {tuple(int(k) for k in entry)} is {tables[position]}; expected a finite "
+        "number, as when the model was compiled"
+    )
 
 
 @runtime_checkable

@@ -17,6 +17,7 @@ from blendfield.backends.protocol import (
     Problem,
     Program,
     RealArray,
+    unusable_potential,
 )
 from blendfield.backends.reference_certificate import consistent_beliefs, gaps
 from blendfield.backends.reference_tables import BoolArray, Link, arc_consistent_support, soft_max
@@ -65,7 +66,7 @@ class ReferenceProblem:
         return [part.reshape(shape) for part, shape in zip(parts, shapes, strict=True)]
 
     def _flat_messages(self) -> FloatArray:
-        return np.concatenate([np.zeros(0), *(table.ravel() for table in self.lambdas)])
+        return _flat(self.lambdas)
 
     def messages(self) -> RealArray:
         return self._flat_messages().astype(self.dtype)
@@ -73,6 +74,16 @@ class ReferenceProblem:
     def set_messages(self, flat: RealArray) -> None:
         tables = self._split(self._rounded(flat), [link.child for link in self.links])
         self.lambdas = [np.where(self.support[k.child], t, 0.0) for k, t in zip(self.links, tables, strict=True)]
+
+    def set_potentials(self, tables: RealArray) -> None:
+        flat = self._rounded(tables)
+        inside = np.concatenate([np.zeros(0, dtype=bool), *(support.ravel() for support in self.support)])
+        unusable = np.flatnonzero(inside & ~np.isfinite(flat))
+        if unusable.size:
+            raise unusable_potential(self.program.graph, flat, int(unusable[0]))
+        given = self._split(flat, range(len(self.regions)))
+        self.potentials = [np.where(s, t, -np.inf) for s, t in zip(self.support, given, strict=True)]
+        self.theta = [np.where(s, t, 0.0) for s, t in zip(self.support, given, strict=True)]
 
     def set_epsilon(self, value: float) -> None:
         self.epsilon = float(value)
@@ -143,10 +154,9 @@ class ReferenceProblem:
         self.sweep()
         return float(self.value().sum())
 
-    def own_belief(self, r: int, epsilon: float) -> FloatArray:
-        """softmax(hat_r / (eps c_r)); at eps c_r = 0 uniform on the maximisers (minimisers for c_r < 0)."""
+    def softmax(self, r: int, hat: FloatArray, epsilon: float) -> FloatArray:
+        """softmax(hat / (eps c_r)); at eps c_r = 0 uniform on the maximisers (minimisers for c_r < 0)."""
         c = float(self.counting_numbers[r])
-        hat = self.hat(r)
         if epsilon * c == 0.0:
             best = soft_max(hat, epsilon, c)
             chosen = self.support[r] & (np.abs(hat - best) <= 1e-9 * (1.0 + np.abs(best)))
@@ -157,7 +167,7 @@ class ReferenceProblem:
 
     def belief_tables(self, epsilon: float) -> list[FloatArray]:
         """Beliefs by region; a region with parents and c_r = 0 takes the marginal of a parent."""
-        beliefs = [self.own_belief(r, epsilon) for r in range(len(self.regions))]
+        beliefs = [self.softmax(r, self.hat(r), epsilon) for r in range(len(self.regions))]
         for r, links in enumerate(self.links_up):
             if links and self.counting_numbers[r] == 0.0:  # relinking: a parent is never such a region
                 beliefs[r] = links[0].down(beliefs[links[0].parent])
@@ -165,17 +175,44 @@ class ReferenceProblem:
 
     def beliefs(self, epsilon: float | None = None) -> RealArray:
         tables = self.belief_tables(self.epsilon if epsilon is None else epsilon)
-        return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)]).astype(self.dtype)
+        return _flat(tables).astype(self.dtype)
 
-    def certificate(self, smoothing: float | None = None, region_gaps: bool = False) -> Certificate:
+    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
+        return self.value(), self.beliefs()
+
+    def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        along = self._split(self._rounded(direction), range(len(self.regions)))
+        points = np.zeros((3, len(steps)))
+        for k, step in enumerate(steps):
+            for r, c in enumerate(self.counting_numbers):
+                d = np.where(self.support[r], along[r], 0.0)
+                moved = self.hat(r) + step * d
+                belief = self.softmax(r, moved, self.epsilon)
+                slope = float((belief * d).sum())
+                scale = self.epsilon * c
+                variance = float((belief * (d - slope) ** 2).sum())
+                points[0, k] += soft_max(moved, self.epsilon, c)
+                points[1, k] += slope
+                points[2, k] += variance / scale if scale else 0.0
+        value, slopes, curvature = points
+        return value, slopes, curvature
+
+    def certificate(
+        self, smoothing: float | None = None, region_gaps: bool = False, candidate: bool = False
+    ) -> Certificate:
         smoothing = self.epsilon if smoothing is None else smoothing
         if not smoothing > 0.0:
             raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
-        candidate, failed = consistent_beliefs(self, self.belief_tables(smoothing))
-        gap = gaps(self, candidate)
+        consistent, failed = consistent_beliefs(self, self.belief_tables(smoothing))
+        gap = gaps(self, consistent)
         gap[failed[self.program.segment]] = np.inf
-        spread = self._per_segment(np.abs(gap))
-        return Certificate(self.value(), self._per_segment(gap), spread, gap if region_gaps else None)
+        return Certificate(
+            value=self.value(),
+            gap=self._per_segment(gap),
+            spread=self._per_segment(np.abs(gap)),
+            region_gaps=gap if region_gaps else None,
+            candidate=_flat(consistent) if candidate else None,
+        )
 
     # Labels.
 
@@ -262,6 +299,10 @@ class ReferenceProblem:
         entries = sum(table.size for table in self.theta) * 17  # potentials, theta, support
         messages = self._saved.size * 8 * (2 + 2 * sum(pair is not None for pair in self._history))
         return entries + messages
+
+
+def _flat(tables: list[FloatArray]) -> FloatArray:
+    return np.concatenate([np.zeros(0), *(table.ravel() for table in tables)])
 
 
 def _best(terms: list[FloatArray]) -> BoolArray:

@@ -15,7 +15,8 @@ import numpy.typing as npt
 
 from blendfield.backends.protocol import Backend, DataType, FloatArray, Problem, Program
 from blendfield.backends.reference import ReferenceBackend
-from blendfield.errors import OptionError, SupportError
+from blendfield.backends.reference_tables import Link
+from blendfield.errors import OptionError, PotentialError, SupportError
 from blendfield.graph import RegionGraph, grid_graph
 from blendfield.testing.assertions import assert_close
 from blendfield.testing.oracles import enumerate_exact
@@ -238,6 +239,83 @@ def check_float32_close(backend: Backend, rng: np.random.Generator, tolerance: T
         assert_close(mine.value(), reference.value(), 20 * tolerance.float32, f"{case.name}: float32 against float64")
 
 
+def check_potentials(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """`set_potentials`: as if compiled with the new ones, messages kept; off the support ignored, else refused."""
+    for dtype in DTYPES:
+        for case in random_cases(rng, dtype=dtype):
+            mine, reference = pair(case, backend)
+            messages = mine.messages()
+            tables = random_tables(rng, case.program.graph)
+            tables[_unsupported(case)] = rng.choice([np.nan, np.inf, -np.inf, 3.0], int(_unsupported(case).sum()))
+            given = tables.copy()
+            for problem in (mine, reference):
+                problem.set_potentials(tables)
+            _assert_same(np.nan_to_num(tables), np.nan_to_num(given), f"{case.name}: the caller's tables")
+            _assert_same(mine.messages(), messages, f"{case.name}: messages after set_potentials")
+            _compare_states(mine, reference, case, tolerance, "after set_potentials")
+            usable = np.where(_unsupported(case), -np.inf, tables)
+            fresh = replace(case, tables=usable).compile(backend)
+            fresh.set_messages(messages)
+            for problem in (mine, fresh):
+                problem.sweep()
+            _assert_same(mine.messages(), fresh.messages(), f"{case.name}: a sweep after set_potentials, and compiled")
+
+            start, stop = _table_of_a_region(rng, case)
+            inside = start + np.flatnonzero(~_unsupported(case)[start:stop])
+            # Entries pruned through their neighbours are ignored too: take one that has a belief.
+            inside = inside[np.asarray(reference.beliefs(1.0), dtype=np.float64)[inside] > 0.0]
+            region = int(np.searchsorted(case.program.graph.table_offsets, start, side="right")) - 1
+            value = mine.value()
+            for bad in (np.nan, np.inf, -np.inf):
+                wrong = usable.copy()
+                wrong[rng.choice(inside)] = bad
+                what = f"{case.name}: {bad} in region {region}"
+                try:
+                    mine.set_potentials(wrong)
+                except PotentialError as error:
+                    if f"region {region}:" not in str(error):
+                        raise AssertionError(f"{what}: the error does not name it: {error}") from error
+                else:
+                    raise AssertionError(f"{what} was not refused by set_potentials")
+            _assert_same(mine.value(), value, f"{case.name}: value after refused potentials")
+
+
+def check_value_and_beliefs(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """Both as they come one by one."""
+    del tolerance
+    for dtype in DTYPES:
+        for case in random_cases(rng, dtype=dtype):
+            mine = pair(case, backend)[0]
+            value, beliefs = mine.value_and_beliefs()
+            assert_close(value, mine.value(), 1e-12, f"{case.name}: the value that comes with the beliefs")
+            _assert_same(beliefs, mine.beliefs(), f"{case.name}: the beliefs that come with the value")
+            _assert_same(beliefs.dtype, mine.beliefs().dtype, f"{case.name}: dtype of the beliefs")
+
+
+def check_trial(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """Value, slope and curvature along a line are the reference's, and those of F with the potentials moved."""
+    for dtype in DTYPES:
+        for case in random_cases(rng, dtype=dtype):
+            mine, reference = pair(case, backend)
+            direction = random_tables(rng, case.program.graph) + rng.choice([0.0, 100.0])
+            direction[_unsupported(case)] = rng.choice([np.nan, np.inf, -np.inf, 3.0], int(_unsupported(case).sum()))
+            before = mine.value()
+            steps = np.array([0.0, *rng.normal(size=int(rng.integers(0, 5)))])
+            actual, expected = mine.trial(direction, steps), reference.trial(direction, steps)
+            _assert_same(mine.value(), before, f"{case.name}: value after a trial")
+            smallest = np.abs(case.epsilon * case.program.counting_numbers)
+            scale = 1.0 / smallest[smallest > 0.0].min(initial=1.0)  # d log b = d hat / (eps c)
+            hundreds = 100.0 if np.nanmax(np.abs(direction[~_unsupported(case)])) > 50.0 else 1.0
+            what, allowed = f"{case.name}: trial", hundreds * tolerance.of(dtype)
+            assert_close(actual[0], expected[0], allowed, f"{what}, value")
+            if dtype == "float32" and not (smallest > 0.0).all():
+                continue  # which entries are tied is a matter of the last bit
+            assert_close(actual[1], expected[1], scale * allowed, f"{what}, slope")
+            assert_close(actual[2], expected[2], scale**2 * allowed, f"{what}, curvature")
+            for column in mine.trial(direction, np.zeros(0)):
+                _assert_same(column, np.zeros(0), f"{what} without steps")
+
+
 # The theory.
 
 
@@ -273,6 +351,22 @@ def check_descent(backend: Backend, rng: np.random.Generator, tolerance: Toleran
             if not np.all(after <= before + tolerance.float64 * np.maximum(1.0, np.abs(before))):
                 raise AssertionError(f"{case.name}: F rose in class {colour} from {before} to {after}")
             before = after
+
+
+def check_derivatives(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """Slope and curvature of a trial against finite differences of its value, the value against `set_potentials`."""
+    step = 1e-4
+    for case in random_cases(rng, epsilons=(1.0, 0.25)):
+        mine = pair(case, backend)[0]
+        direction = random_tables(rng, case.program.graph)
+        middle = float(rng.normal())
+        value, slope, curvature = mine.trial(direction, middle + step * np.array([-1.0, 0.0, 1.0]))
+        if (case.program.counting_numbers != 0.0).all():  # else a maximum, with kinks
+            third = 1e3 * step**2 * max(1.0, float(np.abs(curvature).max())) ** 1.5
+            assert_close((value[2] - value[0]) / (2 * step), slope[1], third, f"{case.name}: slope of a trial")
+            assert_close((slope[2] - slope[0]) / (2 * step), curvature[1], third, f"{case.name}: curvature of a trial")
+        mine.set_potentials(np.where(_unsupported(case), 0.0, case.tables + middle * direction))
+        assert_close(mine.value().sum(), value[1], tolerance.float64, f"{case.name}: value where the trial was")
 
 
 def check_forest(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
@@ -325,8 +419,8 @@ def check_certificate(backend: Backend, rng: np.random.Generator, tolerance: Tol
             if dtype == "float32" and (case.epsilon == 0.0 or not _has_positive_outer(case.program)):
                 continue  # the candidate depends on which entries are tied
             mine, reference = pair(case, backend, sweeps=int(rng.integers(0, 12)))
-            _compare_certificates(mine, reference, None if case.epsilon else SMOOTHING, tolerance.of(dtype), case.name)
-            _compare_certificates(mine, reference, 2.0 * case.smoothing, tolerance.of(dtype), case.name)
+            for smoothing in (None if case.epsilon else SMOOTHING, 2.0 * case.smoothing):
+                _compare_certificates(mine, reference, smoothing, tolerance.of(dtype), case)
             _assert_same(mine.messages(), reference.messages(), f"{case.name}: messages after a certificate")
     at_zero = next(random_cases(rng, epsilons=(0.0,))).compile(backend)
     try:
@@ -337,19 +431,44 @@ def check_certificate(backend: Backend, rng: np.random.Generator, tolerance: Tol
 
 
 def _compare_certificates(
-    mine: Problem, reference: Problem, smoothing: float | None, allowed: float, name: str
+    mine: Problem, reference: Problem, smoothing: float | None, allowed: float, case: Case
 ) -> None:
-    actual, expected = mine.certificate(smoothing, region_gaps=True), reference.certificate(smoothing, region_gaps=True)
+    actual, expected = (problem.certificate(smoothing, True, candidate=True) for problem in (mine, reference))
     scale = allowed * max(1.0, float(np.abs(expected.value).max())) * 10
-    what = f"{name}: certificate(smoothing={smoothing})"
+    what = f"{case.name}: certificate(smoothing={smoothing})"
     assert_close(actual.value, expected.value, allowed, f"{what}.value")
     assert_close(actual.gap, expected.gap, scale, f"{what}.gap")
     assert_close(actual.spread, expected.spread, scale, f"{what}.spread")
     if actual.region_gaps is None or expected.region_gaps is None:
         raise AssertionError(f"{what}: region gaps are missing")
     assert_close(actual.region_gaps, expected.region_gaps, scale, f"{what}.region_gaps")
-    if mine.certificate(smoothing).region_gaps is not None:
-        raise AssertionError(f"{what}: region gaps were not asked for")
+    plain = mine.certificate(smoothing)
+    if plain.region_gaps is not None or plain.candidate is not None:
+        raise AssertionError(f"{what}: region gaps or candidate were not asked for")
+    assert_close(plain.gap, actual.gap, 1e-12 * max(1.0, scale / allowed), f"{what}.gap with and without the candidate")
+    if actual.candidate is None or expected.candidate is None:
+        raise AssertionError(f"{what}: the candidate is missing")
+    _assert_same(actual.candidate.dtype, np.dtype(np.float64), f"{what}: dtype of the candidate")
+    _check_consistent(actual.candidate, actual.gap, case.program, what)
+
+
+def _check_consistent(candidate: FloatArray, gap: FloatArray, program: Program, what: str) -> None:
+    """q >= 0 sums to one in every region, and its marginal on every child is the child's; where the gap is finite."""
+    graph = program.graph
+    regions = [tuple(int(i) for i in region) for region in graph.regions]
+    tables = [
+        part.reshape(graph.shape(r)) for r, part in enumerate(np.split(candidate, graph.table_offsets[1:-1].tolist()))
+    ]
+    known = np.isfinite(gap)[program.segment]
+    for r, table in enumerate(tables):
+        if known[r]:
+            if not (table >= 0.0).all():
+                raise AssertionError(f"{what}.candidate: a negative entry in region {r}")
+            assert_close(table.sum(), 1.0, 1e-9, f"{what}.candidate: mass of region {r}")
+    for parent, child in zip(program.edge_parents.tolist(), program.edge_children.tolist(), strict=True):
+        if known[child]:
+            marginal = Link(0, parent, child, regions, graph.shape(parent)).down(tables[parent])
+            assert_close(marginal, tables[child], 1e-9, f"{what}.candidate: marginal of {parent} on {child}")
 
 
 # Labels.
@@ -448,8 +567,7 @@ def check_threads(backend: Backend, rng: np.random.Generator, tolerance: Toleran
             two.sweep(3)
             _assert_same(one.messages(), two.messages(), f"{case.name}: messages on two threads")
             _assert_same(one.value(), two.value(), f"{case.name}: value on two threads")
-            gaps = [problem.certificate(case.smoothing).gap for problem in (one, two)]
-            _assert_same(gaps[0], gaps[1], f"{case.name}: gap on two threads")
+            _compare_bits(one, two, case, rng, "on two threads")
     # Large enough for threads to meet, with blocks whose lanes act in different classes; races show now and then only.
     program = build_program(grid_graph((20, 30), 8), "ones")
     tables = rng.normal(size=int(program.graph.table_offsets[-1]))
@@ -461,6 +579,26 @@ def check_threads(backend: Backend, rng: np.random.Generator, tolerance: Toleran
             two = case.compile(backend, threads=2)
             two.sweep(2)
             _assert_same(one.messages(), two.messages(), f"{case.name}: messages on two threads, attempt {attempt}")
+        _compare_bits(one, two, case, rng, "on two threads")
+
+
+def _compare_bits(one: Problem, two: Problem, case: Case, rng: np.random.Generator, when: str) -> None:
+    """Everything learning needs, to the last bit; the potentials change on the way."""
+    tables = random_tables(rng, case.program.graph)
+    steps = rng.normal(size=3)
+    points = [problem.trial(tables, steps) for problem in (one, two)]
+    for name, first, second in zip(("value", "slope", "curvature"), *points, strict=True):
+        _assert_same(first, second, f"{case.name}: {name} of a trial {when}")
+    for problem in (one, two):
+        problem.set_potentials(tables)
+    states = [problem.value_and_beliefs() for problem in (one, two)]
+    for name, first, second in zip(("value", "beliefs"), *states, strict=True):
+        _assert_same(first, second, f"{case.name}: {name} {when}")
+    certificates = [problem.certificate(case.smoothing, candidate=True) for problem in (one, two)]
+    _assert_same(certificates[0].gap, certificates[1].gap, f"{case.name}: gap {when}")
+    known = np.repeat(np.isfinite(certificates[0].gap)[case.program.segment], case.program.graph.table_sizes)
+    candidates = [np.asarray(certificate.candidate)[known] for certificate in certificates]
+    _assert_same(candidates[0], candidates[1], f"{case.name}: candidate {when}")
 
 
 def check_memory(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
@@ -490,9 +628,13 @@ CHECKS: tuple[Check, ...] = (
     check_sweeps,
     check_values,
     check_beliefs,
+    check_potentials,
+    check_value_and_beliefs,
+    check_trial,
     check_float32_close,
     check_block_minimum,
     check_descent,
+    check_derivatives,
     check_forest,
     check_support,
     check_certificate,
@@ -503,6 +645,22 @@ CHECKS: tuple[Check, ...] = (
     check_threads,
     check_memory,
 )
+
+
+def _compare_states(mine: Problem, reference: Problem, case: Case, tolerance: Tolerance, when: str) -> None:
+    """Value, beliefs and scores at the same messages."""
+    allowed = tolerance.of(case.dtype)
+    assert_close(mine.value(), reference.value(), allowed, f"{case.name}: value {when}")
+    labels = np.zeros(case.program.graph.num_variables, dtype=np.int64)
+    assert_close(mine.score(labels), reference.score(labels), allowed, f"{case.name}: score {when}")
+    if case.dtype == "float64" or (case.epsilon > 0.0 and _has_positive_outer(case.program)):
+        scale = 1.0 / min(e for e in EPSILONS if e > 0.0)
+        assert_close(mine.beliefs(), reference.beliefs(), scale * allowed, f"{case.name}: beliefs {when}")
+
+
+def _table_of_a_region(rng: np.random.Generator, case: Case) -> tuple[int, int]:
+    region = int(rng.integers(case.program.graph.num_regions))
+    return int(case.program.graph.table_offsets[region]), int(case.program.graph.table_offsets[region + 1])
 
 
 def _class_by_class(case: Case, backend: Backend, sweeps: int = 1) -> Iterator[tuple[int, Problem]]:
