@@ -22,7 +22,7 @@ from blendfield.testing import random_region_graph, random_tables
 
 WRONG_OPTIONS = {
     "epsilon": [np.nan, -1.0, INF, "1", None, True, 1e-300, 1e200, [1.0], 10**400],
-    "method": ["belief-propagation", None, 3],
+    "method": ["loopy", None, 3],
     "max_iterations": [-1, 2.0, "10", None, True],
     "tolerance": [-1e-6, np.nan, INF, "small", None],
     "time_limit": [-1, np.nan, "1", True],
@@ -32,6 +32,9 @@ WRONG_OPTIONS = {
     "backend": ["quantum", None, 3],
     "acceleration": ["newton", 3, True],
     "certificate_every": [0, -1, 1.5, "never", None, True],
+    "damping": [0.5, 0, "none"],  # not for norm-product
+    "restarts": [-1, 1.5, None, True],
+    "memory_limit": [-1, 1e9, "8 GiB", True],
 }
 
 
@@ -45,7 +48,7 @@ def test_wrong_options(name, value):
 def test_unknown_names_list_the_known():
     graph, tables = chain()
     with pytest.raises(bf.OptionError, match="'norm-product'"):
-        bf.infer(graph, tables, method="exact")
+        bf.infer(graph, tables, method="guess")
     with pytest.raises(bf.OptionError, match="'reference' or 'cpu'"):
         bf.infer(graph, tables, backend="tpu")
 

@@ -2,7 +2,8 @@
 
 from blendfield.inference.anderson import Anderson
 from blendfield.inference.infer import infer
+from blendfield.inference.messages import Messages
 from blendfield.inference.options import Progress
-from blendfield.inference.result import Messages, Result
+from blendfield.inference.result import Result
 
 __all__ = ["Anderson", "Messages", "Progress", "Result", "infer"]

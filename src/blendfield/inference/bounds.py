@@ -15,15 +15,29 @@ SEARCH_PASSES = 10
 class Bounds:
     """Bounds and labels of S segments and N models, made better at every certificate."""
 
-    def __init__(self, models: Models, problem: Problem, epsilon: float, tolerance: float, keep_messages: bool) -> None:
+    def __init__(
+        self,
+        models: Models,
+        problem: Problem,
+        epsilon: float,
+        tolerance: float,
+        keep_messages: bool,
+        settling: float | None = None,
+    ) -> None:
         """`epsilon` is the temperature asked for (during a continuation the problem's own is higher).
 
         `keep_messages`: the best messages must be copied, because the last ones need not be the best of every segment.
+
+        `settling`: where no gap says it, messages count as converged when a sweep moves none of them by more than
+        tolerance * settling; None: when the beliefs agree.
         """
         self.models = models
         self.problem = problem
         self.epsilon = epsilon
         self.tolerance = tolerance
+        self.settling = settling
+        self.smoothing = settling if epsilon == 0 else None
+        """temperature of the certificate's candidates at epsilon = 0, when nobody says otherwise"""
         self.kind = models.segment_kind
         segments = models.program.num_segments
         self.upper: FloatArray = np.full(segments, np.inf)
@@ -37,6 +51,8 @@ class Bounds:
         self.labels: LabelArray = np.zeros(models.program.graph.num_variables, dtype=np.int64)
         self.exact_done = False
         """a full sweep was made at `epsilon`, so that the exact segments are exact"""
+        self.settled: BoolArray = np.zeros(len(models.graphs), dtype=bool)
+        """bool [N]: messages did not move any more when last looked at"""
         self._segment_of_variable = models.program.segment[single_regions(models.program.graph)]
         self._best = BestMessages(models, problem) if keep_messages else None
 
@@ -44,7 +60,7 @@ class Bounds:
 
     def certify(self, smoothing: float | None = None, chosen: BoolArray | None = None) -> None:
         """Take F and the certificate at the present messages, for the segments `chosen`, bool [S] (default: all)."""
-        certificate = self.problem.certificate(smoothing)
+        certificate = self.problem.certificate(smoothing or self.smoothing)
         value, gap = certificate.value, certificate.gap
         exact = self.kind == Kind.EXACT
         if self.epsilon > 0:
@@ -59,8 +75,25 @@ class Bounds:
         self.upper = np.where(falls, value, self.upper)
         self.dual = np.where(bounded, np.fmax(self.dual, value - gap), self.dual)
         self.spread = certificate.spread
+        if self.settling is not None:
+            self._settle(self.settling)
         if self._best is not None and falls.any():
             self._best.take(falls)
+
+    def _settle(self, settling: float) -> None:
+        """Try a sweep, look how far it moves the messages of each model, and take it back."""
+        before = self.problem.messages()
+        self.problem.sweep()
+        after = self.problem.messages()
+        self.problem.set_messages(before)
+        program, ends = self.models.program, self.models.message_ends
+        first_edges = np.searchsorted(program.edge_parents, self.models.region_starts)
+        rounding = 8.0 * float(np.finfo(before.dtype).eps)
+        for k in range(len(self.models.graphs)):
+            part = slice(int(ends[first_edges[k]]), int(ends[first_edges[k + 1]]))
+            moved = float(np.abs(after[part] - before[part]).max(initial=0.0))
+            size = float(np.abs(after[part]).max(initial=0.0))
+            self.settled[k] = moved <= max(self.tolerance * settling, rounding * size)
 
     def find_labels(self) -> None:
         """Round in two ways, search locally, keep the best labelling of each segment."""
@@ -87,7 +120,10 @@ class Bounds:
     def errors(self) -> FloatArray:
         """float64 [N]: how far each model is from converged: gap of the bounds, or spread where there is none."""
         by_gap = (self.kind == Kind.CONVEX) | (self.kind == Kind.EXACT)
-        return self.models.per_model(np.where(by_gap, self.upper - self.segment_lower(), self.spread))
+        spread = self.spread
+        if self.settling is not None:
+            spread = np.where(self.settled[self.models.segment_model], 0.0, np.inf)
+        return self.models.per_model(np.where(by_gap, self.upper - self.segment_lower(), spread))
 
     def converged(self) -> BoolArray:
         """bool [N]: error <= tolerance * max(1, |upper|)."""

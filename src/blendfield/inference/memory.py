@@ -8,8 +8,14 @@ from pathlib import Path
 from blendfield.errors import NotEnoughMemoryError
 
 
-def require(estimate: int, what: str) -> None:
-    """Raise NotEnoughMemoryError when `estimate` bytes are more than there are; where that is unknown, hope."""
+def require(estimate: int, what: str, limit: int | None = None) -> None:
+    """Raise NotEnoughMemoryError when `estimate` bytes are more than there are, or than `limit`; where neither is
+    known, hope.
+    """
+    if limit is not None and estimate > limit:
+        raise NotEnoughMemoryError(
+            f"{what} would need about {in_words(estimate)} of memory; memory_limit is {in_words(limit)}"
+        )
     available = available_bytes()
     if available is not None and estimate > available:
         raise NotEnoughMemoryError(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 import sys
 import time
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from blendfield.backends.protocol import FloatArray, Problem
 from blendfield.inference.anderson import History
@@ -151,20 +152,22 @@ class MixedSweeper:
 class DampedSweeper:
     """Sweeps where F measures nothing (negative counting numbers on graphs with cycles): the residual does instead.
 
-    The map is S(x) = x + damping (T(x) - x). Damping is halved when residuals of plain steps keep growing; a mixed
-    point whose residual is more than twice the last one is taken back and the history forgotten.
+    The map is S(x) = x + step (T(x) - x). The step is halved when residuals of plain steps keep growing, unless the
+    caller set it; a mixed point whose residual is more than twice the last one is taken back and the history forgotten.
     """
 
     SCRATCH = 2
     """slots of the history beyond those mixed: x and T(x)"""
     PATIENCE = 3
-    """plain steps with growing residuals before the damping is strengthened"""
-    LEAST_DAMPING = 1 / 16
+    """plain steps with growing residuals before the step is halved"""
+    LEAST_STEP = 1 / 16
 
-    def __init__(self, problem: Problem, history: History) -> None:
+    def __init__(self, problem: Problem, history: History, damping: float | None = None) -> None:
+        """`damping`: share of the old messages that stays, the step is 1 - damping; None: found on the way."""
         self.problem = problem
         self.history = history
-        self.damping = 1.0
+        self.step = 1.0 if damping is None else 1.0 - damping
+        self.least_step = self.LEAST_STEP if damping is None else self.step
         self.restart()
 
     def restart(self) -> None:
@@ -176,15 +179,15 @@ class DampedSweeper:
     def sweep(self) -> None:
         before, after = self.history.total - 2, self.history.total - 1
         self.problem.save_point()
-        if self.damping < 1.0:
+        if self.step < 1.0:
             self.problem.push(before)
         self.problem.sweep()
-        if self.damping < 1.0:
+        if self.step < 1.0:
             self.problem.push(after)
             weights: FloatArray = np.zeros(self.history.total)
-            weights[[before, after]] = 1.0 - self.damping, self.damping
+            weights[[before, after]] = 1.0 - self.step, self.step
             self.problem.mix(weights)
-        residual = math.sqrt(self.history.push()) / self.damping
+        residual = math.sqrt(self.history.push()) / self.step
         if self.mixed and not residual <= 2.0 * self.residual:
             self.history.forget_newest()
             self.history.restore_latest()
@@ -192,8 +195,8 @@ class DampedSweeper:
             return
         if not self.mixed and residual >= self.residual:
             self.growths += 1
-            if self.growths >= self.PATIENCE and self.damping > self.LEAST_DAMPING:
-                self.damping /= 2.0
+            if self.growths >= self.PATIENCE and self.step > self.least_step:
+                self.step /= 2.0
                 self.history.clear()
                 self.growths = 0
         self.residual = residual
@@ -221,7 +224,7 @@ class Monitor:
         kinds = set(bounds.kind.tolist())
         self.one_sweep = bool(bounds.models.one_sweep.all())
         self.monotone = kinds <= {Kind.EXACT, Kind.CONVEX}
-        # The history: one entry per certificate, bounds by model.
+        # The history: one entry per certificate, bounds by model; see `history`.
         self.iterations: list[int] = []
         self.seconds: list[float] = []
         self.upper: list[FloatArray] = []
@@ -291,6 +294,16 @@ class Monitor:
         for entries, values in zip((self.upper, self.lower, self.gap), summary, strict=True):
             entries.append(values)
         return summary
+
+    def history(self) -> dict[str, npt.NDArray[Any]]:
+        """iteration [C], upper, lower, gap [C, N], seconds [C]: one entry per certificate."""
+        return {
+            "iteration": np.array(self.iterations, dtype=np.int64),
+            "upper": np.array(self.upper),
+            "lower": np.array(self.lower),
+            "gap": np.array(self.gap),
+            "seconds": np.array(self.seconds),
+        }
 
     def _stalled(self) -> bool:
         """Neither F nor the gap got any better during half as many sweeps again (and ten)."""

@@ -14,7 +14,7 @@ from blendfield.backends.protocol import DataType
 from blendfield.errors import OptionError
 from blendfield.inference.anderson import Anderson
 
-METHODS = ("norm-product",)
+METHODS = ("norm-product", "belief-propagation")
 ACCELERATIONS = ("anderson",)
 DATA_TYPES = ("float64", "float32")
 
@@ -48,6 +48,11 @@ class Options:
     acceleration: Anderson | None
     certificate_every: int | None
     """None: on the automatic schedule"""
+    damping: float | None
+    """share of the old messages that stays; None: as the method sees fit"""
+    restarts: int
+    memory_limit: int | None
+    """bytes"""
 
 
 def check_options(
@@ -63,6 +68,9 @@ def check_options(
     backend: Any,
     acceleration: Any,
     certificate_every: Any,
+    damping: Any,
+    restarts: Any,
+    memory_limit: Any,
 ) -> Options:
     """Raise OptionError for the first option that makes no sense."""
     epsilon = check_number("epsilon", epsilon, "a temperature >= 0")
@@ -86,6 +94,9 @@ def check_options(
         certificate_every=None
         if isinstance(certificate_every, str) and certificate_every == "auto"
         else check_integer("certificate_every", certificate_every, 1, "'auto' or "),
+        damping=_damping(damping, method),
+        restarts=check_integer("restarts", restarts, 0),
+        memory_limit=None if memory_limit is None else check_integer("memory_limit", memory_limit, 0, "None or "),
     )
 
 
@@ -124,6 +135,17 @@ def check_data_type(value: Any) -> DataType:
     if name not in DATA_TYPES:
         raise OptionError(f"dtype must be 'float64' or 'float32'; got {value!r}")
     return cast(DataType, name)
+
+
+def _damping(value: Any, method: Any) -> float | None:
+    if value is None:
+        return None
+    if method != "belief-propagation":
+        raise OptionError(f"damping applies to method 'belief-propagation' only; the method is {method!r}")
+    damping = check_number("damping", value, "None or a number from 0 to below 1")
+    if damping >= 1:
+        raise OptionError(f"damping must be None or a number from 0 to below 1; got {value!r}")
+    return damping
 
 
 def _acceleration(value: Any) -> Anderson | None:

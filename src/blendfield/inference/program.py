@@ -71,8 +71,13 @@ class Models:
         return np.bincount(self.segment_model, weights=per_segment, minlength=len(self.graphs)).astype(np.float64)
 
 
-def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, single: bool) -> Models:
-    """`graphs`, each with the counting numbers `specs[k]`, as one program. `single`: errors need not name the model."""
+def build_models(
+    graphs: list[RegionGraph], specs: list[Any], epsilon: float, single: bool, warn_uncertified: bool = True
+) -> Models:
+    """`graphs`, each with the counting numbers `specs[k]`, as one program. `single`: errors need not name the model.
+
+    `warn_uncertified`: say so when negative counting numbers leave nothing certified.
+    """
     union = disjoint_union(graphs)
     numbers = np.concatenate(
         [
@@ -101,7 +106,7 @@ def build_models(graphs: list[RegionGraph], specs: list[Any], epsilon: float, si
     kind = np.select(
         [exact, ~negative, reweighted], [Kind.EXACT, Kind.CONVEX, Kind.CONCAVE_ENTROPY], Kind.UNKNOWN
     ).astype(np.int8)
-    if (kind == Kind.UNKNOWN).any():
+    if warn_uncertified and (kind == Kind.UNKNOWN).any():
         region = int(np.flatnonzero((numbers < 0) & (kind[segment] == Kind.UNKNOWN))[0])
         model = int(segment_model[segment[region]])
         where = "" if single else f"model {model}: "

@@ -1,0 +1,183 @@
+"""The methods that pass messages: norm-product and belief propagation.
+
+Both are the same update (mathematics §3). With the counting numbers "bethe" it is belief propagation, on nested regions
+the generalised one; what differs is how the temperature 0 is reached and when to stop.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from blendfield.backends.protocol import Problem, RealArray
+from blendfield.errors import BlendfieldWarning, NotEnoughMemoryError, SupportError
+from blendfield.graph import DisjointUnion
+from blendfield.inference import memory
+from blendfield.inference.anderson import History
+from blendfield.inference.bounds import Bounds
+from blendfield.inference.continuation import Continuation, potential_scale
+from blendfield.inference.messages import Messages, model_messages
+from blendfield.inference.norm_product import (
+    SLACK,
+    DampedSweeper,
+    MixedSweeper,
+    Monitor,
+    PlainSweeper,
+    Sweeper,
+    annealing_temperatures,
+    solve,
+)
+from blendfield.inference.options import Options
+from blendfield.inference.outcome import Outcome
+from blendfield.inference.program import Kind, Models, build_models
+from blendfield.inference.result import Result
+from blendfield.inference.solution import ProblemSolution
+from blendfield.inference.task import Task
+
+
+def norm_product(task: Task) -> Outcome:
+    """Block descent on F; at epsilon = 0 by continuation from warmer temperatures."""
+    return _pass_messages(task, "ones", propagation=False)
+
+
+def belief_propagation(task: Task) -> Outcome:
+    """Sweeps at the temperature asked for from the start, until messages no longer move: sum- or max-product."""
+    return _pass_messages(task, "bethe", propagation=True)
+
+
+def _pass_messages(task: Task, own_numbers: str, propagation: bool) -> Outcome:
+    options = task.options
+    numbers = [own_numbers if isinstance(given, str) and given == "auto" else given for given in task.counting_numbers]
+    models = build_models(task.graphs, numbers, options.epsilon, task.single, warn_uncertified=not propagation)
+    estimate = task.backend.estimate_bytes(models.program, options.dtype)
+    task.require_memory(estimate, "inference")
+    continued = options.epsilon == 0 and not propagation
+    try:
+        tables = task.take_tables()
+        problem = _compile(task, models, tables)
+        if (messages := _initial_messages(models, task.initial, options)) is not None:
+            problem.set_messages(messages)
+        slots = _history_slots(models, options)
+        several = models.program.num_segments > 1
+        hottest = potential_scale(tables, models.program.graph.table_offsets)
+        warm = messages is not None
+        annealing = [] if warm or propagation else _annealing(models, options, hottest)
+        keep_messages = continued or bool(annealing) or (several and slots > 0)
+        settling = None
+        if propagation:
+            settling = options.epsilon if options.epsilon > 0 else hottest
+        bounds = Bounds(models, problem, options.epsilon, options.tolerance, keep_messages, settling)
+        monitor = Monitor(options, bounds, task.started)
+        sweeper = _sweeper(problem, monitor, options, slots)
+    except MemoryError as error:
+        if isinstance(error, NotEnoughMemoryError):
+            raise
+        raise NotEnoughMemoryError(f"allocation failed; estimated need {memory.in_words(estimate)}") from error
+    del tables, messages  # the problem has its own copies
+    continuation = Continuation(problem, bounds, monitor, sweeper, hottest) if continued else None
+    if continuation is None:
+        run = partial(solve, problem, bounds, monitor, sweeper, annealing)
+    else:
+        run = partial(continuation.solve, warm)
+    try:
+        reason = run()
+    except KeyboardInterrupt:
+        reason = "interrupted"
+        sweeper.recover()
+    _finish(problem, bounds, monitor, continuation)
+    smoothing = continuation.temperature if continuation else bounds.smoothing
+    solution = ProblemSolution(models, problem, options.epsilon, smoothing, bounds.score)
+    return _outcome(models, bounds, monitor, solution, reason)
+
+
+def _finish(problem: Problem, bounds: Bounds, monitor: Monitor, continuation: Continuation | None) -> None:
+    """Bounds and labels of the last state, whatever ended the iteration."""
+    problem.set_epsilon(bounds.epsilon)
+    if monitor.certified_at != monitor.iteration:
+        if continuation is None:
+            bounds.certify()
+        else:
+            continuation.certify()
+    bounds.find_labels()
+    monitor.record()
+    bounds.restore_messages()
+
+
+def _annealing(models: Models, options: Options, hottest: float) -> list[float]:
+    """Temperatures to start with; none for plain sweeps and where F does not measure progress."""
+    monotone = (models.segment_kind <= Kind.EXACT).all()
+    if options.epsilon == 0 or options.acceleration is None or not monotone or models.one_sweep.all():
+        return []
+    return annealing_temperatures(options.epsilon, hottest)
+
+
+def _history_slots(models: Models, options: Options) -> int:
+    """Steps of mixing history that fit; 0: no mixing."""
+    if options.acceleration is None:
+        return 0
+    message_bytes = int(models.message_ends[-1]) * np.dtype(options.dtype).itemsize
+    return options.acceleration.slots(message_bytes, memory.available_bytes())
+
+
+def _initial_messages(models: Models, initial: list[Messages | Result | None], options: Options) -> RealArray | None:
+    """All starting messages in the problem's layout; None if every model starts at zero."""
+    if all(start is None for start in initial):
+        return None
+    flat: RealArray = np.zeros(int(models.message_ends[-1]), dtype=options.dtype)
+    for k, start in enumerate(initial):
+        if start is not None:
+            messages = start.messages if isinstance(start, Result) else start
+            model_messages(models, k, flat).copy_from(messages)
+    return flat
+
+
+def _compile(task: Task, models: Models, tables: RealArray) -> Problem:
+    options = task.options
+    arguments: Any = {"epsilon": options.epsilon, "dtype": options.dtype, "threads": options.threads}
+    try:
+        return task.backend.compile(models.program, tables, **arguments)
+    except SupportError:
+        if len(models.graphs) == 1:
+            raise
+        offsets = models.program.graph.table_offsets
+        for k, graph in enumerate(models.graphs):  # which model is it?
+            start, stop = (int(r) for r in models.region_starts[k : k + 2])
+            numbers = models.program.counting_numbers[start:stop]
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", BlendfieldWarning)
+                alone = build_models([graph], [numbers], options.epsilon, True)
+            part = tables[int(offsets[start]) : int(offsets[stop])]
+            task.named(k, partial(task.backend.compile, **arguments), alone.program, part)
+        raise
+
+
+def _sweeper(problem: Problem, monitor: Monitor, options: Options, slots: int) -> Sweeper:
+    if monitor.one_sweep or (slots == 0 and options.damping is None):
+        return PlainSweeper(problem)
+    ridge = options.acceleration.regularisation if options.acceleration else 0.0
+    if monitor.monotone and options.damping is None:
+        return MixedSweeper(problem, History(problem, slots, ridge), SLACK[options.dtype])
+    history = History(problem, max(slots, 1), ridge, scratch=DampedSweeper.SCRATCH)
+    return DampedSweeper(problem, history, options.damping)
+
+
+def _outcome(models: Models, bounds: Bounds, monitor: Monitor, solution: ProblemSolution, reason: str) -> Outcome:
+    upper, lower, gap = bounds.summary()
+    return Outcome(
+        union=DisjointUnion(models.program.graph, models.region_starts, models.variable_starts),
+        labels=bounds.labels,
+        score=models.per_model(bounds.score),
+        upper=upper,
+        lower=lower,
+        gap=gap,
+        certified=bounds.certified(),
+        converged=bounds.converged(),
+        reason=reason,
+        iterations=monitor.iteration,
+        history=monitor.history(),
+        counting_numbers=models.program.counting_numbers,
+        solution=solution,
+    )
