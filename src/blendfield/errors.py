@@ -32,6 +32,22 @@ class TableSizeError(BlendfieldError, OverflowError):
     """A region's table has more entries than can be addressed or is sensible."""
 
 
+class FeatureError(BlendfieldError, ValueError):
+    """Features do not fit the graph, hold NaN or infinity, or disagree between samples."""
+
+
+class LabelError(BlendfieldError, ValueError):
+    """True labels are out of range, missing, or made impossible by -inf."""
+
+
+class LossError(BlendfieldError, ValueError):
+    """A task loss is unknown or does not fit the graph."""
+
+
+class NotFittedError(BlendfieldError, ValueError):
+    """A learner is asked to predict before it has weights."""
+
+
 class NotEnoughMemoryError(BlendfieldError, MemoryError):
     """The work would need more memory than there is; the estimate is stated before anything is allocated."""
 

@@ -51,6 +51,29 @@ class Anderson:
         return self.memory if fitting >= self.memory else fitting if fitting >= 2 else 0
 
 
+def mixing_weights(gram: FloatArray, regularisation: float) -> FloatArray | None:
+    """The combination w [n] from the inner products of the residuals, float64 [n, n], by the formula above.
+
+    None when it is undefined or trivial.
+    """
+    if len(gram) < 2:
+        return None
+    scale = np.sqrt(np.diag(gram))
+    if not (np.isfinite(gram).all() and (scale > 0).all()):
+        return None
+    # With v_j = w_j |f_j| the matrix has a unit diagonal, whatever the sizes of the residuals.
+    matrix = gram / np.outer(scale, scale)
+    matrix[np.diag_indices_from(matrix)] += regularisation
+    try:
+        solution: FloatArray = np.linalg.solve(matrix, 1.0 / scale) / scale
+    except np.linalg.LinAlgError:
+        return None
+    total = solution.sum()
+    if not np.isfinite(solution).all() or total <= 0:
+        return None
+    return solution / total
+
+
 class History:
     """The last few sweeps: slots 0..m-1 of the problem's history, used in turn, and the inner products of residuals."""
 
@@ -88,25 +111,12 @@ class History:
 
     def weights(self) -> FloatArray | None:
         """The combination w [slots + scratch] of the formula above; None when it is undefined or trivial."""
-        if len(self.order) < 2:
-            return None
-        used = np.array(self.order)
-        gram = self.gram[np.ix_(used, used)]
-        scale = np.sqrt(np.diag(gram))
-        if not (np.isfinite(gram).all() and (scale > 0).all()):
-            return None
-        # With v_j = w_j |f_j| the matrix has a unit diagonal, whatever the sizes of the residuals.
-        matrix = gram / np.outer(scale, scale)
-        matrix[np.diag_indices_from(matrix)] += self.regularisation
-        try:
-            solution = np.linalg.solve(matrix, 1.0 / scale) / scale
-        except np.linalg.LinAlgError:
-            return None
-        total = solution.sum()
-        if not np.isfinite(solution).all() or total <= 0:
+        used = np.array(self.order, dtype=np.int64)
+        mixed = mixing_weights(self.gram[np.ix_(used, used)], self.regularisation)
+        if mixed is None:
             return None
         weights = np.zeros(self.total)
-        weights[used] = solution / total
+        weights[used] = mixed
         return weights
 
     def restore_latest(self) -> None:

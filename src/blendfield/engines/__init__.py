@@ -1,0 +1,5 @@
+"""Engines hold the training set and evaluate it: one protocol, `local` here (one process, threads)."""
+
+from blendfield.engines.protocol import Certificate, Engine, Evaluation, Request, Trial
+
+__all__ = ["Certificate", "Engine", "Evaluation", "Request", "Trial"]

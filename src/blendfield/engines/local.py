@@ -1,0 +1,86 @@
+"""The local engine: all chunks in this process, one after the other, each with all threads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from operator import add
+from typing import TYPE_CHECKING, TypeVar
+
+from blendfield.backends.protocol import FloatArray
+from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
+
+if TYPE_CHECKING:
+    from blendfield.learning.chunk import Chunk
+
+T = TypeVar("T")
+
+
+class LocalEngine:
+    """See `engines.protocol.Engine`."""
+
+    def __init__(self, chunks: Sequence[Chunk]) -> None:
+        self.chunks = list(chunks)
+        self.num_weights = self.chunks[0].features.size
+        self.exact = all(chunk.all_exact for chunk in self.chunks)
+
+    def allocate(self, slots: int) -> None:
+        for chunk in self.chunks:
+            chunk.allocate(slots)
+
+    def set_epsilon(self, epsilon: float) -> None:
+        for chunk in self.chunks:
+            chunk.problem.set_epsilon(epsilon)
+
+    def iterate(self, request: Request) -> Evaluation:
+        return sum_evaluations([chunk.iterate(request) for chunk in self.chunks])
+
+    def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
+        return sum_trials([chunk.trial(weights, direction, steps, restore) for chunk in self.chunks])
+
+    def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
+        return sum_certificates([chunk.certificate(weights, epsilon, smoothing) for chunk in self.chunks])
+
+    def messages(self) -> list[FloatArray]:
+        return [chunk.problem.messages() for chunk in self.chunks]  # type: ignore[misc]
+
+    def set_messages(self, messages: list[FloatArray]) -> None:
+        for chunk, flat in zip(self.chunks, messages, strict=True):
+            chunk.problem.set_messages(flat)
+
+    def close(self) -> None:
+        self.chunks = []
+
+
+def _sum(parts: Sequence[T], of: Callable[[T], FloatArray]) -> FloatArray:
+    """In chunk order, whoever computed the parts."""
+    return reduce(add, (of(part) for part in parts))
+
+
+def sum_evaluations(parts: Sequence[Evaluation]) -> Evaluation:
+    """One evaluation of the whole set from those of its chunks, in order."""
+    return Evaluation(
+        value=sum(part.value for part in parts),
+        gradient=_sum(parts, lambda part: part.gradient),
+        curvature=None if parts[0].curvature is None else _sum(parts, lambda part: part.curvature),  # type: ignore
+        products=_sum(parts, lambda part: part.products),
+    )
+
+
+def sum_trials(parts: Sequence[Trial]) -> Trial:
+    """As `sum_evaluations`."""
+    return Trial(
+        _sum(parts, lambda part: part.value),
+        _sum(parts, lambda part: part.slope),
+        _sum(parts, lambda part: part.curvature),
+    )
+
+
+def sum_certificates(parts: Sequence[Certificate]) -> Certificate:
+    """As `sum_evaluations`."""
+    return Certificate(
+        value=sum(part.value for part in parts),
+        divergence=sum(part.divergence for part in parts),
+        moments=_sum(parts, lambda part: part.moments),
+        spread=sum(part.spread for part in parts),
+    )

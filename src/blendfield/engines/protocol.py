@@ -1,0 +1,105 @@
+"""What an engine is: it keeps chunks of samples with their messages and answers for given weights.
+
+The learner knows nothing about where the chunks are. Every answer is a sum over chunks in chunk order, so that it does
+not depend on how chunks are spread over workers. K weights, m slots of mixing history.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from blendfield.backends.protocol import FloatArray
+
+
+@dataclass(frozen=True)
+class Request:
+    """One iteration: move the messages (mix, restore or erase, or leave them), set theta(w), sweep, evaluate."""
+
+    weights: FloatArray
+    """float64 [K]"""
+    sweeps: int = 1
+    mixing: FloatArray | None = None
+    """float64 [m]: messages = sum_j mixing_j g_j before the sweep"""
+    restore: int | None = None
+    """messages = g of this slot before the sweep"""
+    erase: bool = False
+    """messages = 0 before the sweep"""
+    slot: int | None = None
+    """where the sweep is entered into the history afterwards; None: it is not"""
+    forget: bool = False
+    """clear the history before that"""
+    curvature: bool = False
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The data part of the objective, without regulariser, at the messages after the sweeps."""
+
+    value: float
+    """sum_r eps c_r logsumexp(hat_r / (eps c_r)) - theta_r(y_r)"""
+    gradient: FloatArray
+    """float64 [K]: sum_r <b_r, phi_{k,r}> - phi_{k,r}(y_r)"""
+    curvature: FloatArray | None
+    """float64 [K]: sum_r Var_{b_r}(phi_{k,r}) / (eps |c_r|), where asked for"""
+    products: FloatArray
+    """float64 [m]: inner products of the newest message residual with those of all slots; empty without slot"""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """Values along a direction at fixed messages, each float64 [number of steps]."""
+
+    value: FloatArray
+    slope: FloatArray
+    curvature: FloatArray
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """The data part of the gap for consistent beliefs q."""
+
+    value: float
+    """as in `Evaluation`, at the target temperature"""
+    divergence: float
+    """sum_r eps c_r KL(q_r || b_r) >= 0"""
+    moments: FloatArray
+    """float64 [K]: z = sum_r <q_r, phi_{k,r}> - phi_{k,r}(y_r)"""
+    spread: float
+    """sum of the regions' absolute gaps at the smoothing temperature"""
+
+
+class Engine(Protocol):
+    """Holds the training set."""
+
+    num_weights: int
+    exact: bool
+    """every sample is a forest with tree counting numbers: one sweep makes the messages optimal for the weights"""
+
+    def allocate(self, slots: int) -> None:
+        """Room for m steps of mixing history, all empty."""
+
+    def set_epsilon(self, epsilon: float) -> None:
+        """The temperature of what follows; messages stay."""
+
+    def iterate(self, request: Request) -> Evaluation:
+        """One iteration: see `Request`."""
+
+    def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
+        """Values at weights + t direction for every t in `steps`, at the messages of slot `restore` (or as they are).
+
+        On forests with tree counting numbers the messages are made optimal for each step.
+        """
+
+    def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
+        """For the program at temperature `epsilon`, from beliefs at temperature `smoothing`, at the present messages;
+        theta(w) must have been set by `iterate`."""
+
+    def messages(self) -> list[FloatArray]:
+        """The messages of every chunk, float [messages layout]."""
+
+    def set_messages(self, messages: list[FloatArray]) -> None:
+        """The reverse of `messages`."""
+
+    def close(self) -> None:
+        """Give everything back."""

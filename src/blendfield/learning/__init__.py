@@ -1,0 +1,6 @@
+"""Learning: the blend of message passing and weight updates, and what goes with it."""
+
+from blendfield.learning.learner import BlendedLearner
+from blendfield.learning.training import TrainingProgress
+
+__all__ = ["BlendedLearner", "TrainingProgress"]

@@ -1,0 +1,192 @@
+"""The blend: learning and inference woven together (mathematics §4, §8).
+
+F(w, lambda) is minimised by iterating one map T and mixing its images by Anderson's method:
+
+    T(w, lambda):   one sweep of the messages at w, then, at the new messages,
+                    w <- argmin over v of  gradient.(v - w) + sum_k d_k/2 (v_k - w_k)^2 + h1(v),
+                    d_k = sum_r Var_{b_r}(phi_{k,r}) / (eps c_r)
+
+Neither the step in w nor the mixed point is tried out: both are judged by F after the next sweep, which has to be made
+anyway and can only lower F. Where F has risen, a mixed point is taken back and the mixing memory forgotten; a step in w
+is taken back and shortened by a line search at fixed messages. So F never rises, and an iteration costs one sweep and
+one evaluation.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from blendfield.backends.protocol import FloatArray
+from blendfield.engines.protocol import Engine, Evaluation, Request
+from blendfield.inference.anderson import mixing_weights
+from blendfield.learning.regularisers import Regulariser
+
+STEPS = np.array([0.6, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-5])
+"""tried together when a step in w went too far"""
+RECOVERY = 8
+"""accepted iterations after which a shortened step is lengthened again"""
+
+
+@dataclass
+class BlendOptions:
+    """How to iterate; see `BlendedLearner`."""
+
+    sweeps: int = 1
+    restart_messages: bool = False
+    memory: int = 8
+    """steps mixed; 0: none"""
+    regularisation: float = 1e-10
+    slack: float = 1e-12
+    """F may rise by this share of max(1, |F|): rounding"""
+
+
+@dataclass
+class BlendState:
+    """What continues from one iteration to the next, besides the messages (which the engine keeps)."""
+
+    weights: FloatArray
+    """float64 [K]: where the next sweep starts"""
+    primal: float = math.inf
+    """F after the last accepted sweep"""
+    accepted: FloatArray = field(default_factory=lambda: np.zeros(0))
+    """float64 [K]: the weights of that sweep"""
+    scale: float = 1.0
+    """share of the step in w that is taken"""
+    successes: int = 0
+    """accepted iterations since the scale was changed"""
+
+
+class Blend:
+    """The iteration. `step` makes one; `state` and the engine's messages are all that continues after `forget`."""
+
+    def __init__(self, engine: Engine, regulariser: Regulariser, options: BlendOptions, state: BlendState) -> None:
+        self.engine = engine
+        self.regulariser = regulariser
+        self.options = options
+        self.state = state
+        self.slots = max(2, options.memory)
+        engine.allocate(self.slots)
+        self.trials = 0
+        """evaluations in line searches"""
+        # Of the last accepted sweep: w, the step from there, F; and its slot.
+        self._good: tuple[FloatArray, FloatArray, float] | None = None
+        self._newest: int | None = None
+        self._images: dict[int, FloatArray] = {}  # by slot, in order of age: w of T
+        self._residuals: dict[int, FloatArray] = {}
+        self._gram: FloatArray = np.zeros((self.slots, self.slots))
+        self._mixing: FloatArray | None = None
+        self._restore: int | None = None
+        self._clear = True
+
+    def forget(self) -> None:
+        """Drop the mixing memory: the next sweep starts at the last image of T, at whatever temperature holds then."""
+        if self._good is not None:
+            weights, step, _ = self._good
+            self._start(weights + step, restore=self._newest)
+        self.state.primal = math.inf
+        self._good = None
+
+    def step(self) -> bool:
+        """One sweep and one evaluation; True when it was accepted."""
+        state, options = self.state, self.options
+        slot = self._free_slot()
+        evaluation = self.engine.iterate(
+            Request(
+                weights=state.weights,
+                sweeps=options.sweeps,
+                mixing=self._mixing,
+                restore=self._restore,
+                erase=options.restart_messages,
+                slot=slot,
+                forget=self._clear,
+                curvature=True,
+            )
+        )
+        self._clear = False
+        primal = evaluation.value + self.regulariser.value(state.weights)
+        limit = state.primal + options.slack * max(1.0, abs(state.primal)) if math.isfinite(state.primal) else math.inf
+        if not primal <= limit:
+            self._reject()
+            return False
+        self._accept(primal, evaluation, slot)
+        return True
+
+    def _accept(self, primal: float, evaluation: Evaluation, slot: int) -> None:
+        state = self.state
+        assert evaluation.curvature is not None
+        start = state.weights
+        full = self.regulariser.minimiser(start, evaluation.gradient, evaluation.curvature) - start
+        state.successes += 1
+        if state.scale < 1.0 and state.successes >= RECOVERY:
+            state.scale, state.successes = min(1.0, 2.0 * state.scale), 0
+        step = state.scale * full
+        image = start + step
+        state.primal, state.accepted = primal, start
+        self._good, self._newest = (start, step, primal), slot
+        self._images[slot] = image
+        self._residuals[slot] = step
+        self._gram[slot, :] = evaluation.products
+        self._gram[:, slot] = evaluation.products
+        self._mixing = self._restore = None
+        state.weights = image
+        mixing = self._mix(evaluation.curvature + self.regulariser.strength)
+        if mixing is not None:
+            mixed = sum(mixing[j] * self._images[j] for j in self._images)
+            # A weight that the step has put to zero stays there.
+            mixed = np.where((image == 0.0) & (self.regulariser.sparsity > 0), 0.0, mixed)
+            state.weights = self.regulariser.project(mixed)
+            self._mixing = mixing
+
+    def _reject(self) -> None:
+        assert self._good is not None
+        weights, step, primal = self._good
+        if self._mixing is not None:  # the mixed point was no good
+            self._start(weights + step, restore=self._newest)
+            return
+        trial = self.engine.trial(weights, step, STEPS, self._newest)
+        self.trials += 1 if not self.engine.exact else len(STEPS)
+        values = trial.value + np.array([self.regulariser.value(weights + t * step) for t in STEPS])
+        values = np.where(np.isfinite(values), values, np.inf)
+        best = int(values.argmin())
+        share = float(STEPS[best]) if values[best] < primal else 0.0
+        self.state.scale = max(1e-6, self.state.scale * (share or float(STEPS[-1])))
+        self.state.successes = 0
+        self._start(weights + share * step, restore=self._newest)
+
+    def _start(self, weights: FloatArray, restore: int | None) -> None:
+        """The next sweep starts here, with an empty memory."""
+        self.state.weights = weights
+        self._restore = restore
+        self._mixing = None
+        self._images.clear()
+        self._residuals.clear()
+        self._clear = True
+
+    def _free_slot(self) -> int:
+        """The slot for the next image: an empty one, or the oldest."""
+        if self._clear:
+            # The messages are restored from the newest slot before the memory is cleared.
+            return 0 if self._newest != 0 else 1
+        for slot in range(self.slots):
+            if slot not in self._images:
+                return slot
+        oldest = next(iter(self._images))
+        del self._images[oldest], self._residuals[oldest]
+        return oldest
+
+    def _mix(self, metric: FloatArray) -> FloatArray | None:
+        """The combination float64 [m], or None. Residuals in w are measured by the curvature of F."""
+        if self.options.memory < 2 or self.options.restart_messages or len(self._images) < 2:
+            return None
+        used = list(self._images)
+        residuals = np.stack([self._residuals[slot] for slot in used])
+        gram = self._gram[np.ix_(used, used)] + (residuals * metric) @ residuals.T
+        weights = mixing_weights(gram, self.options.regularisation)
+        if weights is None:
+            return None
+        mixing: FloatArray = np.zeros(self.slots)
+        mixing[used] = weights
+        return mixing

@@ -1,0 +1,220 @@
+"""One chunk of the training set: samples compiled together, with their messages.
+
+The data part of the objective and its gradient at weights w and messages lambda (mathematics §2, §4):
+
+    F = sum_r eps c_r logsumexp(hat_r / (eps c_r)) - theta_r(y_r),        dF/dw_k = sum_r <b_r, phi_{k,r}> - phi_{k,r}(y_r)
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from blendfield import backends
+from blendfield.backends.protocol import DataType, FloatArray, RealArray
+from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
+from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError, LabelError
+from blendfield.graph import counting_numbers as graph_counting_numbers
+from blendfield.inference.program import Kind, Models, build_models
+from blendfield.model.feature_map import FeatureMap
+from blendfield.model.losses import loss_table, true_entries
+from blendfield.model.sample import Sample
+from blendfield.model.weights import WeightLayout
+
+
+class Chunk:
+    """Samples compiled together. K weights, N table entries, R regions."""
+
+    def __init__(
+        self,
+        samples: Sequence[Sample],
+        layout: WeightLayout,
+        counting_numbers: Any,
+        epsilon: float,
+        *,
+        first: int = 0,
+        dtype: DataType = "float64",
+        threads: int | None = None,
+        backend: str = "auto",
+    ) -> None:
+        """`first`: number of the first sample in the training set, for errors."""
+        self.models = _models(samples, counting_numbers, epsilon, first)
+        graph = self.models.program.graph
+        starts = graph.table_offsets[self.models.region_starts[:-1]].tolist()
+        weights = [sample.weight for sample in samples]
+        blocks = [sample.blocks for sample in samples]
+        self.features = FeatureMap(layout, blocks, starts, graph.table_offsets, weights, threads)
+        self.exact = bool((self.models.segment_kind == Kind.EXACT).any())
+        """some sample is a forest with tree counting numbers"""
+        self.all_exact = bool((self.models.segment_kind == Kind.EXACT).all())
+
+        labels, base = _labels_and_base(samples, int(graph.table_offsets[-1]), starts, dtype, first)
+        self.labels = labels
+        self.base = base
+        """float [N]: loss and known potentials; None: zeros"""
+        entries, _ = true_entries(graph, labels)
+        truth = np.zeros(int(graph.table_offsets[-1]), dtype=dtype)
+        truth[entries] = 1.0
+        self.true_moments = self.features.moments(truth)
+        """float64 [K]: sum_r phi_{k,r}(y_r)"""
+        self.true_base = 0.0 if base is None else float(base[entries].sum(dtype=np.float64))
+        c = np.abs(self.models.program.counting_numbers)
+        self.inverse_counting: FloatArray = np.divide(1.0, c, out=np.zeros_like(c), where=c > 0)
+
+        del truth
+        self._dtype = dtype
+        self._theta: RealArray = np.zeros(int(graph.table_offsets[-1]), dtype=dtype) if base is None else base.copy()
+        self.problem = backends.get(backend).compile(
+            self.models.program, self._theta, epsilon=epsilon, dtype=dtype, threads=threads
+        )
+
+    # Potentials.
+
+    def _set_weights(self, weights: FloatArray) -> None:
+        """theta = l + Phi w."""
+        if self.base is None:
+            self._theta.fill(0.0)
+        else:
+            np.copyto(self._theta, self.base)
+        self.features.apply(weights, self._theta)
+        self.problem.set_potentials(self._theta)
+
+    def _truth(self, weights: FloatArray) -> float:
+        """sum_r theta_r(y_r)."""
+        return float(self.true_moments @ weights) + self.true_base
+
+    # What engines are asked.
+
+    def allocate(self, slots: int) -> None:
+        """Room for so many steps of mixing history."""
+        self.problem.allocate_history(slots)
+
+    def iterate(self, request: Request) -> Evaluation:
+        """See `engines.protocol.Request`."""
+        problem = self.problem
+        if request.mixing is not None:
+            problem.mix(request.mixing)
+        elif request.restore is not None:
+            problem.restore(request.restore)
+        if request.erase:
+            problem.set_messages(np.zeros(self._message_size(), dtype=self._dtype))
+        if request.forget:
+            problem.clear_history()
+        self._set_weights(request.weights)
+        if request.slot is not None:
+            problem.save_point()
+        problem.sweep(request.sweeps)
+        value, beliefs = problem.value_and_beliefs()
+        products = problem.push(request.slot) if request.slot is not None else np.zeros(0)
+        gradient = self.features.moments(beliefs) - self.true_moments
+        curvature = None
+        if request.curvature:
+            epsilon = problem.epsilon
+            curvature = (
+                self.features.curvature(beliefs, self.inverse_counting) / epsilon if epsilon > 0 else gradient * 0
+            )
+        return Evaluation(float(value.sum()) - self._truth(request.weights), gradient, curvature, products)
+
+    def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
+        """See `engines.protocol.Engine.trial`."""
+        if restore is not None:
+            self.problem.restore(restore)
+        if self.exact:  # every value needs messages of its own
+            values = []
+            for step in steps:
+                self._set_weights(weights + step * direction)
+                self.problem.sweep()
+                values.append(float(self.problem.value().sum()) - self._truth(weights + step * direction))
+            unknown = np.full(len(steps), np.nan)
+            return Trial(np.array(values), unknown, unknown)
+        self._set_weights(weights)
+        along = np.zeros_like(self._theta)
+        self.features.apply(direction, along)
+        value, slope, curvature = self.problem.trial(along, np.asarray(steps, dtype=np.float64))
+        fall = float(self.true_moments @ direction)
+        return Trial(value - self._truth(weights) - steps * fall, slope - fall, curvature)
+
+    def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
+        """See `engines.protocol.Engine.certificate`."""
+        problem, models = self.problem, self.models
+        before = problem.epsilon
+        spread = 0.0
+        if smoothing != epsilon:
+            problem.set_epsilon(smoothing)
+            spread = float(problem.certificate().spread.sum())
+        problem.set_epsilon(epsilon)
+        certificate = problem.certificate(smoothing, candidate=True)
+        problem.set_epsilon(before)
+        q = certificate.candidate
+        assert q is not None
+        gap = np.where(models.segment_kind == Kind.EXACT, np.abs(certificate.gap), certificate.gap)
+        failed = ~np.isfinite(gap)
+        if failed.any():  # there the truth is the candidate: no entropy, no loss, z = 0
+            graph = models.program.graph
+            gap[failed] = (certificate.value - problem.score(self.labels))[failed]
+            q[np.repeat(failed[models.program.segment], graph.table_sizes)] = 0.0
+            entries, _ = true_entries(graph, self.labels)
+            q[entries[failed[models.program.segment]]] = 1.0
+        moments = self.features.moments(q) - self.true_moments
+        if smoothing == epsilon:
+            spread = float(gap.sum())
+        value = float(certificate.value.sum()) - self._truth(weights)
+        return Certificate(value, float(gap.sum()), moments, spread)
+
+    def _message_size(self) -> int:
+        return int(self.models.message_ends[-1])
+
+
+def _models(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, first: int) -> Models:
+    """All samples as one program; only certified kinds of counting numbers."""
+    per_sample = isinstance(counting_numbers, (list, tuple)) and not all(np.isscalar(item) for item in counting_numbers)
+    specs = []
+    for k, sample in enumerate(samples):
+        spec = counting_numbers[first + k] if per_sample else counting_numbers
+        try:
+            numbers = graph_counting_numbers(sample.graph, spec)
+        except BlendfieldError as error:
+            raise type(error)(f"sample {first + k}: {error}") from error
+        specs.append(numbers * sample.weight)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BlendfieldWarning)
+        models = build_models([sample.graph for sample in samples], specs, epsilon, False)
+    wrong = models.segment_kind > Kind.EXACT
+    if wrong.any():
+        sample = first + int(models.segment_model[wrong.argmax()])
+        raise CountingNumberError(
+            f"sample {sample}: negative counting numbers on a graph with cycles: the objective is then neither convex "
+            "nor a bound. Use 'ones', 'cover' or 'cover-outer', or a rival trainer"
+        )
+    return models
+
+
+def _labels_and_base(
+    samples: Sequence[Sample], entries: int, starts: Sequence[int], dtype: DataType, first: int
+) -> tuple[Any, RealArray | None]:
+    """(labels int64 [V of all], loss and known potentials float [N] or None)."""
+    base: RealArray | None = None
+    labels = []
+    for k, (sample, start) in enumerate(zip(samples, starts, strict=True)):
+        if sample.labels is None:
+            raise LabelError(f"sample {first + k} has no labels; training needs them")
+        labels.append(sample.labels)
+        loss = loss_table(sample.graph, sample.labels, sample.loss)
+        if loss is None and sample.fixed is None:
+            continue
+        if base is None:
+            base = np.zeros(entries, dtype=dtype)
+        stop = start + int(sample.graph.table_offsets[-1])
+        for table in (loss, sample.fixed):
+            if table is not None:
+                base[start:stop] += table if sample.weight == 1.0 else table * sample.weight
+        if sample.fixed is not None:
+            true, observed = true_entries(sample.graph, sample.labels)
+            impossible = np.isneginf(sample.fixed[true]) & observed
+            if impossible.any():
+                region = int(impossible.argmax())
+                raise LabelError(f"sample {first + k}, region {region}: the true label is forbidden (-inf)")
+    return np.concatenate([np.zeros(0, dtype=np.int64), *labels]), base

@@ -1,0 +1,71 @@
+"""The options of `BlendedLearner`, checked before any work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from blendfield.backends.protocol import DataType
+from blendfield.errors import OptionError
+from blendfield.inference.options import check_choice, check_data_type, check_integer, check_number
+
+
+@dataclass(frozen=True)
+class LearnerOptions:
+    """All valid."""
+
+    epsilon: float
+    tolerance: float
+    max_iterations: int
+    time_limit: float | None
+    threads: int | None
+    dtype: DataType
+    backend: str
+    sweeps: int
+    restart_messages: bool
+    memory: int
+    certificate_every: int | None
+
+
+def check_learner_options(learner: Any) -> LearnerOptions:
+    """Raise OptionError for the first option that makes no sense."""
+    epsilon = check_number("epsilon", learner.epsilon, "a temperature >= 0")
+    if epsilon != 0 and not 1e-100 <= epsilon <= 1e100:
+        raise OptionError(f"epsilon must be 0 or between 1e-100 and 1e100; got {epsilon}")
+    for name in ("C", "l1"):
+        value = getattr(learner, name)
+        for key, number in value.items() if isinstance(value, Mapping) else [(None, value)]:
+            check_number(name if key is None else f"{name}[{key!r}]", number, "a number >= 0")
+    signs = learner.sign.values() if isinstance(learner.sign, Mapping) else [learner.sign]
+    for sign in signs:
+        if sign not in (None, ">=0", "<=0"):
+            raise OptionError(f"sign must be None, '>=0' or '<=0', or a mapping {{block: sign}}; got {sign!r:.60}")
+    if learner.callback is not None and not callable(learner.callback):
+        raise OptionError(f"callback must be None or a function of one argument; got {learner.callback!r:.60}")
+    for name in ("restart_messages",):
+        if not isinstance(getattr(learner, name), bool):
+            raise OptionError(f"{name} must be True or False; got {getattr(learner, name)!r:.60}")
+    if learner.acceleration not in (None, "anderson"):
+        raise OptionError(f"acceleration must be None or 'anderson'; got {learner.acceleration!r:.60}")
+    if not isinstance(learner.backend, str):
+        raise OptionError(f"backend must be a name such as 'auto', 'reference' or 'cpu'; got {learner.backend!r:.60}")
+    if learner.random_state is not None:
+        check_integer("random_state", learner.random_state, 0, "None or ")
+    time_limit, every = learner.time_limit, learner.certificate_every
+    memory = check_integer("memory", learner.memory, 2)
+    return LearnerOptions(
+        epsilon=epsilon,
+        tolerance=check_number("tolerance", learner.tolerance, "a number >= 0"),
+        max_iterations=check_integer("max_iterations", learner.max_iterations, 0),
+        time_limit=None if time_limit is None else check_number("time_limit", time_limit, "None or seconds >= 0", True),
+        threads=None if learner.threads is None else check_integer("threads", learner.threads, 1),
+        dtype=check_data_type(learner.dtype),
+        backend=learner.backend,
+        sweeps=check_integer("sweeps", learner.sweeps, 1),
+        restart_messages=learner.restart_messages,
+        memory=0 if learner.acceleration is None or learner.restart_messages else memory,
+        certificate_every=None
+        if isinstance(every, str) and check_choice("certificate_every", every, ("auto",))
+        else check_integer("certificate_every", every, 1, "'auto' or "),
+    )

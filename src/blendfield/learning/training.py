@@ -1,0 +1,286 @@
+"""The driver of the blend: temperatures, certificates, history, and when to stop."""
+
+from __future__ import annotations
+
+import logging
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from blendfield.backends.protocol import FloatArray
+from blendfield.engines.protocol import Certificate, Engine
+from blendfield.inference.norm_product import annealing_temperatures
+from blendfield.learning.blend import Blend, BlendOptions, BlendState
+from blendfield.learning.dual import DualPoint
+from blendfield.learning.regularisers import Regulariser, divergence
+
+logger = logging.getLogger("blendfield.learning")
+
+ANNEALING_ITERATIONS = 4
+"""at each temperature above the one asked for"""
+FACTOR = 0.2
+"""from one temperature to the next, at epsilon = 0"""
+SHARE = 0.3
+"""at epsilon = 0: the temperature falls when its own gap is this small a share of the gap at 0"""
+ROUND = 8
+"""iterations between certificates at epsilon = 0"""
+MOST_ROUNDS = 12
+"""at one temperature"""
+COLDEST = 1e-7
+
+
+@dataclass(frozen=True)
+class TrainingProgress:
+    """What a callback is told after every iteration."""
+
+    iteration: int
+    primal: float
+    dual: float
+    """the best so far; nan before the first certificate"""
+    gap: float
+    passes: float
+    seconds: float
+    epsilon: float
+    """temperature at work: above the one asked for while it comes down"""
+    weights: FloatArray
+    """float64 [K]: those that `primal` belongs to"""
+
+
+@dataclass
+class Limits:
+    """When to stop."""
+
+    tolerance: float = 1e-6
+    max_iterations: int = 1000
+    time_limit: float | None = None
+    callback: Callable[[TrainingProgress], object] | None = None
+    certificate_every: int | None = None
+    checkpoint: Callable[[], None] | None = None
+    checkpoint_every: int = 0
+    """iterations between checkpoints; 0: none"""
+
+
+@dataclass
+class History:
+    """Equal-length lists, one entry per iteration at the temperature asked for."""
+
+    iteration: list[int] = field(default_factory=list)
+    primal: list[float] = field(default_factory=list)
+    dual: list[float] = field(default_factory=list)
+    gap: list[float] = field(default_factory=list)
+    passes: list[float] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+
+    def enter(self, *values: Any) -> None:
+        """One entry of each, in the order above."""
+        for name, value in zip(self.__dataclass_fields__, values, strict=True):
+            getattr(self, name).append(value)
+
+    def arrays(self) -> dict[str, Any]:
+        """As arrays."""
+        return {
+            name: np.array(getattr(self, name), dtype=np.int64 if name == "iteration" else np.float64)
+            for name in self.__dataclass_fields__
+        }
+
+
+class Training:
+    """One run. After `run`: weights, primal, dual, gap, history, reason."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        regulariser: Regulariser,
+        epsilon: float,
+        hottest: float,
+        limits: Limits,
+        options: BlendOptions,
+        passes_per_sweep: float,
+        weights: FloatArray,
+        warm: bool = False,
+    ) -> None:
+        """`hottest`: a temperature of the size of the potentials. `warm`: start at `epsilon` at once."""
+        self.engine = engine
+        self.regulariser = regulariser
+        self.epsilon = epsilon
+        self.limits = limits
+        self.passes_per_sweep = passes_per_sweep
+        self.dual_point = DualPoint(regulariser, len(weights))
+        self.history = History()
+        self.blend = Blend(engine, regulariser, options, BlendState(weights.copy()))
+        self.warm = warm
+        self.hottest = hottest
+        self.weights = weights.copy()
+        """float64 [K]: the best so far"""
+        self.primal = math.inf
+        self.gap = math.inf
+        self.iteration = 0
+        self.passes = 0.0
+        self.reason = ""
+        self.spread = math.inf
+        self.temperature = epsilon
+        self.seconds_before = 0.0
+        self._next_certificate = 1
+        self._started = time.perf_counter()
+        self._mark = (0, math.inf, math.inf)
+
+    @property
+    def dual(self) -> float:
+        """The best lower bound."""
+        return self.primal - self.gap
+
+    def seconds(self) -> float:
+        """Since the run began, earlier parts of a resumed run included."""
+        return self.seconds_before + time.perf_counter() - self._started
+
+    def run(self) -> None:
+        """Iterate until told to stop; Ctrl-C keeps the best weights."""
+        try:
+            self.reason = self._solve()
+        except KeyboardInterrupt:
+            self.reason = "interrupted"
+        if self.gap == math.inf and self.reason not in ("interrupted", "diverged"):
+            self.certify()
+
+    def _solve(self) -> str:
+        if self.epsilon > 0:
+            if not self.warm and not self.engine.exact:
+                for temperature in annealing_temperatures(self.epsilon, self.hottest):
+                    if (reason := self._at(temperature, ANNEALING_ITERATIONS)) is not None:
+                        return reason
+            return self._at(self.epsilon, self.limits.max_iterations + 1) or "max_iterations"
+        temperature = self.hottest * (FACTOR**2 if self.warm else 1.0)
+        while True:
+            for _ in range(MOST_ROUNDS):
+                if (reason := self._at(temperature, ROUND)) is not None:
+                    return reason
+                at_zero = self.certify(temperature)
+                if (reason := self._report(True)) is not None:
+                    return reason
+                weights = self.blend.state.accepted
+                rest = divergence(self.regulariser, weights, at_zero.moments)
+                if self.spread + rest <= SHARE * (at_zero.divergence + rest):
+                    break
+            temperature = max(COLDEST * self.hottest, FACTOR * temperature)
+
+    def _at(self, temperature: float, iterations: int) -> str | None:
+        """So many iterations at one temperature; the reason to stop, if there is one."""
+        if temperature != self.temperature or self.blend.state.primal == math.inf:
+            self.engine.set_epsilon(temperature)
+            self.blend.forget()
+            self.temperature = temperature
+        final = temperature == self.epsilon
+        for _ in range(iterations):
+            if (reason := self._exhausted()) is not None:
+                return reason
+            trials = self.blend.trials
+            accepted = self.blend.step()
+            self.iteration += 1
+            self.passes += self.blend.options.sweeps * self.passes_per_sweep + 1 + self.blend.trials - trials
+            if final and accepted:
+                self.primal, self.weights = self.blend.state.primal, self.blend.state.accepted
+                due = self._certificate_due()
+                if due:
+                    self.certify()
+                if (reason := self._report(due)) is not None:
+                    return reason
+            elif (reason := self._tell()) is not None:
+                return reason
+            if self.limits.checkpoint_every and self.iteration % self.limits.checkpoint_every == 0:
+                self.blend.forget()  # so that an interrupted run and an unbroken one go on alike
+                if self.limits.checkpoint is not None:
+                    self.limits.checkpoint()
+        return None
+
+    def certify(self, smoothing: float | None = None) -> Certificate:
+        """Take F and a lower bound at the present state; at epsilon = 0 from beliefs at temperature `smoothing`."""
+        weights = self.blend.state.accepted
+        certificate = self.engine.certificate(
+            weights, self.epsilon, smoothing or self.epsilon or COLDEST * self.hottest
+        )
+        primal = certificate.value + self.regulariser.value(weights)
+        gap = certificate.divergence + divergence(self.regulariser, weights, certificate.moments)
+        # h = F - divergence - w.z without regulariser
+        height = certificate.value - certificate.divergence - float(weights @ certificate.moments)
+        self.dual_point.add(height, certificate.moments)
+        if self.epsilon == 0 and primal < self.primal:
+            self.weights = weights
+        if self.epsilon > 0 or primal < self.primal:
+            self.primal = primal
+        else:
+            gap = math.inf  # of other weights than the best
+        self.gap = max(0.0, min(gap, self.primal - self.dual_point.value))
+        self.spread = certificate.spread
+        return certificate
+
+    # When to stop.
+
+    def converged(self) -> bool:
+        """gap <= tolerance * max(1, |primal|)."""
+        return self.gap <= self.limits.tolerance * max(1.0, abs(self.primal))
+
+    def _exhausted(self) -> str | None:
+        if self.iteration >= self.limits.max_iterations:
+            return "max_iterations"
+        if self.limits.time_limit is not None and self.seconds() >= self.limits.time_limit:
+            return "time_limit"
+        return None
+
+    def _certificate_due(self) -> bool:
+        every = self.limits.certificate_every
+        if self.iteration >= self.limits.max_iterations:
+            return True
+        if self.iteration < self._next_certificate:
+            return False
+        if every is not None:
+            self._next_certificate = self.iteration + every
+        elif self.iteration < 8:
+            self._next_certificate = 2 * self.iteration
+        else:
+            self._next_certificate = math.ceil(1.2 * self.iteration)
+        return True
+
+    def _report(self, certified: bool) -> str | None:
+        dual, gap = (self.dual, self.gap) if certified else (math.nan, math.nan)
+        self.history.enter(self.iteration, self.primal, dual, gap, self.passes, self.seconds())
+        reason = self._tell()
+        if certified:
+            logger.info(
+                "iteration %d: primal %.9g, dual %.9g, gap %.3g", self.iteration, self.primal, self.dual, self.gap
+            )
+            if self.converged():
+                return "converged"
+            if self._stalled():
+                return "stalled"
+        return reason
+
+    def _tell(self) -> str | None:
+        if self.limits.callback is None:
+            return None
+        known = math.isfinite(self.gap)
+        progress = TrainingProgress(
+            iteration=self.iteration,
+            primal=self.primal,
+            dual=self.dual if known else math.nan,
+            gap=self.gap if known else math.nan,
+            passes=self.passes,
+            seconds=self.seconds(),
+            epsilon=self.temperature,
+            weights=self.weights,
+        )
+        answer = self.limits.callback(progress)
+        return "callback" if isinstance(answer, (bool, np.bool_)) and bool(answer) else None
+
+    def _stalled(self) -> bool:
+        """Neither F nor the gap got any better during half as many iterations again (and twenty)."""
+        if self.epsilon == 0 and self.temperature > COLDEST * self.hottest:
+            return False
+        at, primal, gap = self._mark
+        if self.primal < primal - 1e-14 * abs(primal) or self.gap < 0.99 * gap:
+            self._mark = (self.iteration, min(self.primal, primal), min(self.gap, gap))
+            return False
+        return self.iteration >= 1.5 * at + 20

@@ -1,0 +1,226 @@
+"""The features of a chunk of samples as one linear map: weights to potentials, and back.
+
+    theta = Phi w,      gradient = Phi^T d,      curvature_k = sum_r s_r Var_{b_r}(phi_{k,r})
+
+All tables of the chunk lie one after the other (`start` counts from the chunk's first table). What was given per block
+and sample becomes a few kernels, each over all samples at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from blendfield import _core
+from blendfield.backends.protocol import RealArray
+from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Piece, Rows, Terms
+from blendfield.model.weights import WeightLayout
+
+
+class _Kernel(Protocol):
+    def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
+        """flat += Phi w."""
+
+    def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
+        """out += Phi^T d."""
+
+    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        """out_k += sum_r scale_r Var_{b_r}(phi_{k,r}); scale float64 [R]."""
+
+
+class FeatureMap:
+    """The features of several samples, compiled. K weights, N table entries, R regions."""
+
+    def __init__(
+        self,
+        layout: WeightLayout,
+        blocks: Sequence[Sequence[BoundBlock]],
+        table_starts: Sequence[int],
+        table_offsets: Int64Array,
+        scales: Sequence[float],
+        threads: int | None = None,
+    ) -> None:
+        """blocks[k]: those of sample k, whose tables begin at table_starts[k] and whose features count scales[k] times.
+
+        table_offsets: int64 [R + 1], of all samples together.
+        """
+        self.size = layout.size
+        self.threads = threads or 0
+        self._kernels: list[_Kernel] = []
+        grouped: dict[tuple[Any, ...], list[tuple[Piece, int, float]]] = {}
+        for sample_blocks, table_start, scale in zip(blocks, table_starts, scales, strict=True):
+            for block in sample_blocks:
+                for piece in block.pieces:
+                    grouped.setdefault(_kind(block.name, piece), []).append((piece, table_start, scale))
+        for (name, *_), pieces in grouped.items():
+            offset = layout.offset(name)
+            first = pieces[0][0]
+            if isinstance(first, Terms):
+                self._kernels.append(_TermsKernel(pieces, offset, table_offsets))
+            elif isinstance(first, Rows):
+                self._kernels.append(_RowsKernel(pieces, offset, table_offsets))
+            else:
+                self._kernels.append(_LinearKernel(pieces, offset, table_offsets))
+
+    def apply(self, weights: FloatArray, flat: RealArray) -> None:
+        """flat += Phi w; float [N]."""
+        for kernel in self._kernels:
+            kernel.apply(weights, flat, self.threads)
+
+    def moments(self, d: RealArray) -> FloatArray:
+        """float64 [K]: Phi^T d, of d float [N]."""
+        out = np.zeros(self.size)
+        for kernel in self._kernels:
+            kernel.moments(d, out, self.threads)
+        return out
+
+    def curvature(self, b: RealArray, scale: FloatArray) -> FloatArray:
+        """float64 [K]: sum_r scale_r Var_{b_r}(phi_{k,r}), of beliefs b float [N] and scale float64 [R]."""
+        out = np.zeros(self.size)
+        for kernel in self._kernels:
+            kernel.curvature(b, scale, out, self.threads)
+        return out
+
+
+def _kind(name: str, piece: Piece) -> tuple[Any, ...]:
+    """Pieces that can share one kernel."""
+    if isinstance(piece, Terms):
+        return name, "terms", piece.tables.shape[1], piece.table is None, piece.coefficient is None
+    if isinstance(piece, Rows):
+        return name, "rows", piece.size
+    return name, "linear", piece.size, hasattr(piece.features, "tocsr")
+
+
+def _starts(pieces: Sequence[tuple[Piece, int, float]]) -> Int64Array:
+    return np.concatenate([piece.start + start for piece, start, _ in pieces])
+
+
+def _regions(starts: Int64Array, table_offsets: Int64Array) -> Int64Array:
+    """The region of every start."""
+    found: Int64Array = np.searchsorted(table_offsets, starts, side="right") - 1
+    return found
+
+
+def _coefficients(pieces: Sequence[tuple[Any, int, float]]) -> FloatArray | None:
+    """All coefficients, sample weights included; None if all are one."""
+    if all(piece.coefficient is None and scale == 1.0 for piece, _, scale in pieces):
+        return None
+    return np.concatenate(
+        [
+            np.full(len(piece.start), scale) if piece.coefficient is None else piece.coefficient * scale
+            for piece, _, scale in pieces
+        ]
+    )
+
+
+class _TermsKernel:
+    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
+        start = _starts(pieces)
+        weight: Int32Array = np.concatenate([piece.weight for piece, _, _ in pieces]) + np.int32(offset)
+        coefficient = _coefficients(pieces)
+        tables: dict[int, tuple[int, FloatArray]] = {}  # the same array in many samples is kept once
+        rows = 0
+        row_of: list[Any] = []
+        for piece, _, _ in pieces:
+            if id(piece.tables) not in tables:
+                tables[id(piece.tables)] = rows, piece.tables
+                rows += len(piece.tables)
+            first = tables[id(piece.tables)][0]
+            own = np.arange(len(piece.start), dtype=np.int32) if piece.table is None else piece.table
+            row_of.append(own + np.int32(first))
+        table: Int32Array = np.concatenate(row_of)
+        if (np.diff(start) < 0).any():  # the kernels want the terms of a region side by side
+            order = np.argsort(start, kind="stable")
+            start, weight, table = start[order], weight[order], table[order]
+            coefficient = None if coefficient is None else coefficient[order]
+        self.tables = np.concatenate([array for _, array in tables.values()])
+        self.tables, table = _distinct_rows(self.tables, table)
+        self.start, self.weight, self.coefficient = start, weight, coefficient
+        self.table = None if len(self.tables) == 1 else table
+        self.region = _regions(start, table_offsets)
+
+    def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
+        _core.terms_apply(self.start, self.weight, self.coefficient, self.table, self.tables, weights, flat, threads)
+
+    def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
+        _core.terms_moments(self.start, self.weight, self.coefficient, self.table, self.tables, d, out, threads)
+
+    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        _core.terms_curvature(
+            self.start, self.weight, self.coefficient, self.table, self.tables, b, scale[self.region], out, threads
+        )
+
+
+def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, Int32Array]:
+    """Few tables, given again and again (an Ising term per sample), are kept once."""
+    if len(tables) > 4096:
+        return np.ascontiguousarray(tables), table
+    distinct, place = np.unique(tables, axis=0, return_inverse=True)
+    return np.ascontiguousarray(distinct), place.reshape(-1).astype(np.int32)[table]
+
+
+class _RowsKernel:
+    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
+        self.start = _starts(pieces)
+        self.base: Int32Array = np.concatenate([piece.base for piece, _, _ in pieces]) + np.int32(offset)
+        self.coefficient = _coefficients(pieces)
+        self.size: int = pieces[0][0].size
+        self.region = _regions(self.start, table_offsets)
+
+    def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
+        _core.free_apply(self.start, self.base, self.coefficient, self.size, weights, flat, threads)
+
+    def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
+        _core.free_moments(self.start, self.base, self.coefficient, self.size, d, out, threads)
+
+    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        _core.free_curvature(self.start, self.base, self.coefficient, self.size, b, scale[self.region], out, threads)
+
+
+class _LinearKernel:
+    """Dense or sparse matrix products."""
+
+    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
+        self.start = _starts(pieces)
+        self.size: int = pieces[0][0].size
+        self.offset = offset
+        parts = [piece.features if scale == 1.0 else piece.features * scale for piece, _, scale in pieces]
+        if hasattr(parts[0], "tocsr"):
+            from scipy.sparse import csr_array, vstack
+
+            self.features: Any = csr_array(vstack(parts, format="csr"))
+            self.squares: Any = self.features.power(2)
+            self.transposed: Any = csr_array(self.features.T)
+        else:
+            self.features = np.concatenate(parts)
+            self.squares = None
+            self.transposed = self.features.T
+        self.width = int(self.features.shape[1])
+        self.region = _regions(self.start, table_offsets)
+
+    def _matrix(self, values: FloatArray) -> FloatArray:
+        """The block's part of a vector over weights as [Y, F] (the first Y labels of it)."""
+        stop = self.offset + self.size * self.width
+        return values[self.offset : stop].reshape(self.size, self.width)
+
+    def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
+        _core.rows_add(self.start, np.ascontiguousarray(self.features @ self._matrix(weights).T), flat, threads)
+
+    def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
+        rows = _core.rows_gather(self.start, self.size, d, threads)
+        part = self._matrix(out)
+        part += (self.transposed @ rows).T
+
+    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        rows = _core.rows_gather(self.start, self.size, b, threads)
+        rows *= 1.0 - rows
+        rows *= scale[self.region, None]
+        part = self._matrix(out)
+        if self.squares is not None:
+            part += (self.squares.T @ rows).T
+        else:
+            for first in range(0, len(rows), 1 << 14):  # squares of a part at a time
+                some = slice(first, first + (1 << 14))
+                part += rows[some].T @ np.square(self.features[some])
