@@ -607,7 +607,7 @@ void round_to_children(const GroupView& g, const double* target, double* q, doub
             Lanes<V>::store(residual + (long long)y * W, kept);
         }
         delta = s == 0 ? mass : delta;
-        const V scale = mass > zero ? one / mass : zero;
+        const V scale = mass > fill<V>(1e-290) ? one / mass : zero;  // 1 / mass must not overflow
         for (int y = 0; y < slot.labels; ++y)
             Lanes<V>::store(residual + (long long)y * W, Lanes<V>::load(residual + (long long)y * W) * scale);
         wanted += (long long)slot.labels * W;

@@ -72,7 +72,8 @@ BF_FN V pair_gap(int l0, int l1, const ScalarOf<V>* hat, const ScalarOf<V>* beli
         mass0 += missing;
         Lanes<V>::store(r0 + i * W, missing);
     }
-    const V scale = mass0 > zero ? (mass1 > zero ? one / mass1 : zero) : zero;
+    const V tiny = fill<V>(1e-290);  // 1 / mass must not overflow
+    const V scale = mass0 > tiny ? (mass1 > tiny ? one / mass1 : zero) : zero;
     V divergence = zero;
     row = belief;
     for (int i = 0; i < l0; ++i, row += l1 * W, hat += l1 * W, candidate += WRITE ? l1 * W : 0) {

@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
-from blendfield.backends.protocol import FloatArray
-from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
-
-if TYPE_CHECKING:
-    from blendfield.learning.chunk import Chunk
+from blendfield.backends.protocol import FloatArray, RealArray
+from blendfield.engines.protocol import Certificate, Chunk, Evaluation, Request, Trial
 
 T = TypeVar("T")
 
@@ -20,8 +17,8 @@ class LocalEngine:
     """See `engines.protocol.Engine`."""
 
     def __init__(self, chunks: Sequence[Chunk]) -> None:
-        self.chunks = list(chunks)
-        self.num_weights = self.chunks[0].features.size
+        self.chunks: list[Chunk] = list(chunks)
+        self.num_weights = self.chunks[0].num_weights
         self.exact = all(chunk.all_exact for chunk in self.chunks)
 
     def allocate(self, slots: int) -> None:
@@ -30,7 +27,7 @@ class LocalEngine:
 
     def set_epsilon(self, epsilon: float) -> None:
         for chunk in self.chunks:
-            chunk.problem.set_epsilon(epsilon)
+            chunk.set_epsilon(epsilon)
 
     def iterate(self, request: Request) -> Evaluation:
         return sum_evaluations([chunk.iterate(request) for chunk in self.chunks])
@@ -41,12 +38,12 @@ class LocalEngine:
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
         return sum_certificates([chunk.certificate(weights, epsilon, smoothing) for chunk in self.chunks])
 
-    def messages(self) -> list[FloatArray]:
-        return [chunk.problem.messages() for chunk in self.chunks]  # type: ignore[misc]
+    def messages(self) -> list[RealArray]:
+        return [chunk.messages() for chunk in self.chunks]
 
-    def set_messages(self, messages: list[FloatArray]) -> None:
+    def set_messages(self, messages: list[RealArray]) -> None:
         for chunk, flat in zip(self.chunks, messages, strict=True):
-            chunk.problem.set_messages(flat)
+            chunk.set_messages(flat)
 
     def close(self) -> None:
         self.chunks = []

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from blendfield.backends.protocol import FloatArray
+from blendfield.backends.protocol import FloatArray, RealArray
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,21 @@ class Certificate:
     """sum of the regions' absolute gaps at the smoothing temperature"""
 
 
+class Chunk(Protocol):
+    """Samples compiled together: what an engine moves about. Each method answers for this chunk alone."""
+
+    num_weights: int
+    all_exact: bool
+
+    def allocate(self, slots: int) -> None: ...
+    def set_epsilon(self, epsilon: float) -> None: ...
+    def iterate(self, request: Request) -> Evaluation: ...
+    def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial: ...
+    def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate: ...
+    def messages(self) -> RealArray: ...
+    def set_messages(self, flat: RealArray) -> None: ...
+
+
 class Engine(Protocol):
     """Holds the training set."""
 
@@ -95,10 +110,10 @@ class Engine(Protocol):
         """For the program at temperature `epsilon`, from beliefs at temperature `smoothing`, at the present messages;
         theta(w) must have been set by `iterate`."""
 
-    def messages(self) -> list[FloatArray]:
+    def messages(self) -> list[RealArray]:
         """The messages of every chunk, float [messages layout]."""
 
-    def set_messages(self, messages: list[FloatArray]) -> None:
+    def set_messages(self, messages: list[RealArray]) -> None:
         """The reverse of `messages`."""
 
     def close(self) -> None:

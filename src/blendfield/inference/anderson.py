@@ -71,7 +71,7 @@ def mixing_weights(gram: FloatArray, regularisation: float) -> FloatArray | None
     total = solution.sum()
     if not np.isfinite(solution).all() or total <= 0:
         return None
-    return solution / total
+    return np.asarray(solution / total)
 
 
 class History:

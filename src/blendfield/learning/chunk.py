@@ -2,7 +2,8 @@
 
 The data part of the objective and its gradient at weights w and messages lambda (mathematics §2, §4):
 
-    F = sum_r eps c_r logsumexp(hat_r / (eps c_r)) - theta_r(y_r),        dF/dw_k = sum_r <b_r, phi_{k,r}> - phi_{k,r}(y_r)
+    F       = sum_r eps c_r logsumexp(hat_r / (eps c_r)) - theta_r(y_r)
+    dF/dw_k = sum_r <b_r, phi_{k,r}> - phi_{k,r}(y_r)
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ class Chunk:
         weights = [sample.weight for sample in samples]
         blocks = [sample.blocks for sample in samples]
         self.features = FeatureMap(layout, blocks, starts, graph.table_offsets, weights, threads)
+        self.num_weights = layout.size
         self.exact = bool((self.models.segment_kind == Kind.EXACT).any())
         """some sample is a forest with tree counting numbers"""
         self.all_exact = bool((self.models.segment_kind == Kind.EXACT).all())
@@ -91,6 +93,18 @@ class Chunk:
     def allocate(self, slots: int) -> None:
         """Room for so many steps of mixing history."""
         self.problem.allocate_history(slots)
+
+    def set_epsilon(self, epsilon: float) -> None:
+        """The temperature of what follows; messages stay."""
+        self.problem.set_epsilon(epsilon)
+
+    def messages(self) -> RealArray:
+        """float [messages layout]."""
+        return self.problem.messages()
+
+    def set_messages(self, flat: RealArray) -> None:
+        """The reverse of `messages`."""
+        self.problem.set_messages(flat)
 
     def iterate(self, request: Request) -> Evaluation:
         """See `engines.protocol.Request`."""
@@ -184,9 +198,9 @@ def _models(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, fi
         models = build_models([sample.graph for sample in samples], specs, epsilon, False)
     wrong = models.segment_kind > Kind.EXACT
     if wrong.any():
-        sample = first + int(models.segment_model[wrong.argmax()])
+        number = first + int(models.segment_model[wrong.argmax()])
         raise CountingNumberError(
-            f"sample {sample}: negative counting numbers on a graph with cycles: the objective is then neither convex "
+            f"sample {number}: negative counting numbers on a graph with cycles: the objective is then neither convex "
             "nor a bound. Use 'ones', 'cover' or 'cover-outer', or a rival trainer"
         )
     return models

@@ -213,7 +213,7 @@ class Training:
             self.primal = primal
         else:
             gap = math.inf  # of other weights than the best
-        self.gap = max(0.0, min(gap, self.primal - self.dual_point.value))
+        self.gap = max(0.0, min(gap if gap == gap else math.inf, self.primal - self.dual_point.value))
         self.spread = certificate.spread
         return certificate
 

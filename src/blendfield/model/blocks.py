@@ -138,13 +138,13 @@ def bind_triples(graph: RegionGraph, triples: Sequence[Any]) -> BoundBlock:
     for terms in by_size.values():
         terms.sort(key=lambda term: term[0])
         rows: dict[int, int] = {}
-        table = np.array([rows.setdefault(id(term[2]), len(rows)) for term in terms], dtype=np.int32)
+        row_of = np.array([rows.setdefault(id(term[2]), len(rows)) for term in terms], dtype=np.int32)
         distinct: list[FloatArray] = [np.zeros(0)] * len(rows)
-        for row, term in zip(table.tolist(), terms, strict=True):
+        for row, term in zip(row_of.tolist(), terms, strict=True):
             distinct[row] = term[2]
         start = graph.table_offsets[np.array([term[0] for term in terms], dtype=np.int64)]
         weight_of = np.array([term[1] for term in terms], dtype=np.int32)
-        pieces.append(Terms(start, weight_of, None, table, np.stack(distinct)))
+        pieces.append(Terms(start, weight_of, None, row_of, np.stack(distinct)))
     return BoundBlock(TRIPLES, BlockShape("triples", (largest + 1,)), list(pieces))
 
 
@@ -173,6 +173,8 @@ def _head(block: Block, graph: RegionGraph) -> tuple[str, Int64Array]:
 
 def _matrix(features: Any, rows: int, where: str, regions: Int64Array) -> Any:
     """float64 [rows, F], dense and C-contiguous or CSR; finite."""
+    matrix: Any
+    row_of: Any = None
     if hasattr(features, "tocsr"):
         from scipy.sparse import csr_array
 
@@ -184,7 +186,7 @@ def _matrix(features: Any, rows: int, where: str, regions: Int64Array) -> Any:
         row_of = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     else:
         matrix = _real(features, f"{where}: features")
-        values, row_of = matrix, None
+        values = matrix
     if matrix.ndim != 2 or matrix.shape[0] != rows:
         raise FeatureError(f"{where}: features must have shape [{rows} regions, F]; got {matrix.shape}")
     bad = ~np.isfinite(values)

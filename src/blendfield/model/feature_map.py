@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from blendfield import _core
 from blendfield.backends.protocol import RealArray
+from blendfield.model import kernels
 from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Piece, Rows, Terms
 from blendfield.model.weights import WeightLayout
 
@@ -142,13 +142,13 @@ class _TermsKernel:
         self.region = _regions(start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        _core.terms_apply(self.start, self.weight, self.coefficient, self.table, self.tables, weights, flat, threads)
+        kernels.terms_apply(self.start, self.weight, self.coefficient, self.table, self.tables, weights, flat, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        _core.terms_moments(self.start, self.weight, self.coefficient, self.table, self.tables, d, out, threads)
+        kernels.terms_moments(self.start, self.weight, self.coefficient, self.table, self.tables, d, out, threads)
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        _core.terms_curvature(
+        kernels.terms_curvature(
             self.start, self.weight, self.coefficient, self.table, self.tables, b, scale[self.region], out, threads
         )
 
@@ -170,13 +170,13 @@ class _RowsKernel:
         self.region = _regions(self.start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        _core.free_apply(self.start, self.base, self.coefficient, self.size, weights, flat, threads)
+        kernels.free_apply(self.start, self.base, self.coefficient, self.size, weights, flat, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        _core.free_moments(self.start, self.base, self.coefficient, self.size, d, out, threads)
+        kernels.free_moments(self.start, self.base, self.coefficient, self.size, d, out, threads)
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        _core.free_curvature(self.start, self.base, self.coefficient, self.size, b, scale[self.region], out, threads)
+        kernels.free_curvature(self.start, self.base, self.coefficient, self.size, b, scale[self.region], out, threads)
 
 
 class _LinearKernel:
@@ -206,15 +206,15 @@ class _LinearKernel:
         return values[self.offset : stop].reshape(self.size, self.width)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        _core.rows_add(self.start, np.ascontiguousarray(self.features @ self._matrix(weights).T), flat, threads)
+        kernels.rows_add(self.start, np.ascontiguousarray(self.features @ self._matrix(weights).T), flat, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        rows = _core.rows_gather(self.start, self.size, d, threads)
+        rows = kernels.rows_gather(self.start, self.size, d, threads)
         part = self._matrix(out)
         part += (self.transposed @ rows).T
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        rows = _core.rows_gather(self.start, self.size, b, threads)
+        rows = kernels.rows_gather(self.start, self.size, b, threads)
         rows *= 1.0 - rows
         rows *= scale[self.region, None]
         part = self._matrix(out)

@@ -38,6 +38,17 @@ class Sample:
         How much the sample counts, > 0: its part of the objective is multiplied by it.
     """
 
+    graph: RegionGraph
+    features: Sequence[Any]
+    labels: npt.NDArray[np.int64] | None
+    """int64 [V], -1 unobserved; None: unknown"""
+    loss: Any
+    weight: float
+    blocks: list[BoundBlock]
+    """the features, ready for the kernels"""
+    fixed: FloatArray | None
+    """float64 [table layout]: the sum of the known potentials"""
+
     def __init__(
         self,
         graph: RegionGraph,
@@ -59,11 +70,8 @@ class Sample:
         self.weight = float(weight)
         self.loss = loss
         self.labels = None if labels is None else _checked_labels(graph, labels)
-        """int64 [V], -1 unobserved; None: unknown"""
-        self.blocks: list[BoundBlock] = []
-        """the features, ready for the kernels"""
-        self.fixed: FloatArray | None = None
-        """float64 [table layout]: the sum of the known potentials"""
+        self.blocks = []
+        self.fixed = None
         triples = []
         for feature in features:
             if isinstance(feature, FixedPotentials):

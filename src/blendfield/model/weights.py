@@ -48,7 +48,8 @@ class WeightLayout:
         merged = _merged(known, block, where)
         if merged != known:
             raise FeatureError(
-                f"{where}: {_name(block.name)} needs weights of shape {merged.shape}; in training they had {known.shape}"
+                f"{where}: {_name(block.name)} needs weights of shape {merged.shape}; "
+                f"in training they had {known.shape}"
             )
 
     def offset(self, name: str) -> int:
