@@ -5,4 +5,5 @@ NB_MODULE(_core, m) {
     m.doc() = "The compiled core of blendfield.";
     blendfield::bind_graph(m);
     blendfield::bind_cpu(m);
+    blendfield::bind_features(m);
 }

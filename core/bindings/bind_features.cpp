@@ -1,0 +1,191 @@
+// Bindings of core/features: arrays are taken as they are, never converted, and changed in place.
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+
+#include "bindings/bindings.h"
+#include "cpu/thread_pool.h"
+#include "features/features.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace blendfield {
+
+namespace {
+
+using namespace features;
+
+template <class T, int N = 1>
+using In = nb::ndarray<const T, nb::numpy, nb::ndim<N>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using InOut = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+
+template <class A>
+auto view(const A& array) {
+    return Vector<std::remove_pointer_t<decltype(array.data())>>{array.data(), static_cast<int64_t>(array.size())};
+}
+
+void expect_one_per_term(const char* what, size_t have, int64_t terms) {
+    if (static_cast<int64_t>(have) != terms)
+        throw std::invalid_argument(std::string(what) + " has length " + std::to_string(have) +
+                                    "; expected one per term, " + std::to_string(terms));
+}
+
+int threads_or_default(int threads) { return threads > 0 ? threads : default_threads(); }
+
+Terms terms_view(const In<int64_t>& start, const In<int32_t>& weight, const std::optional<In<double>>& coefficient,
+                 const std::optional<In<int32_t>>& table, const In<double, 2>& tables) {
+    Terms terms;
+    terms.count = static_cast<int64_t>(start.size());
+    terms.rows = static_cast<int64_t>(tables.shape(0));
+    terms.entries = static_cast<int64_t>(tables.shape(1));
+    if (terms.entries < 1) throw std::invalid_argument("expected at least one entry per term");
+    expect_one_per_term("weight", weight.size(), terms.count);
+    if (coefficient) expect_one_per_term("coefficient", coefficient->size(), terms.count);
+    if (table)
+        expect_one_per_term("table", table->size(), terms.count);
+    else if (terms.rows != 1)
+        expect_one_per_term("tables", tables.shape(0), terms.count);
+    terms.start = start.data();
+    terms.weight = weight.data();
+    terms.coefficient = coefficient ? coefficient->data() : nullptr;
+    terms.table = table ? table->data() : nullptr;
+    terms.tables = tables.data();
+    return terms;
+}
+
+Free free_view(const In<int64_t>& start, const In<int32_t>& base, const std::optional<In<double>>& coefficient,
+               int64_t entries) {
+    Free terms;
+    terms.count = static_cast<int64_t>(start.size());
+    if (entries < 1) throw std::invalid_argument("expected at least one entry per term");
+    terms.entries = entries;
+    expect_one_per_term("base", base.size(), terms.count);
+    if (coefficient) expect_one_per_term("coefficient", coefficient->size(), terms.count);
+    terms.start = start.data();
+    terms.base = base.data();
+    terms.coefficient = coefficient ? coefficient->data() : nullptr;
+    return terms;
+}
+
+template <class T>
+void bind_terms(nb::module_& m) {
+    using Start = In<int64_t>;
+    using Index = In<int32_t>;
+    using Coefficient = std::optional<In<double>>;
+    using Table = std::optional<In<int32_t>>;
+    using Tables = In<double, 2>;
+    m.def(
+        "terms_apply",
+        [](InOut<T> flat, In<double> w, Start start, Index weight, Coefficient coefficient, Table table, Tables tables,
+           int threads) {
+            const Terms terms = terms_view(start, weight, coefficient, table, tables);
+            nb::gil_scoped_release release;
+            apply<T>(terms, view(w), view(flat), threads_or_default(threads));
+        },
+        "flat"_a.noconvert(), "w"_a.noconvert(), "start"_a.noconvert(), "weight"_a.noconvert(),
+        "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(), "tables"_a.noconvert(), "threads"_a = 0,
+        "flat[start + y] += w[weight] coefficient tables[table, y], term by term; start must rise.");
+    m.def(
+        "terms_moments",
+        [](InOut<double> gradient, In<T> d, Start start, Index weight, Coefficient coefficient, Table table,
+           Tables tables, int threads) {
+            const Terms terms = terms_view(start, weight, coefficient, table, tables);
+            nb::gil_scoped_release release;
+            moments<T>(terms, view(d), view(gradient), threads_or_default(threads));
+        },
+        "gradient"_a.noconvert(), "d"_a.noconvert(), "start"_a.noconvert(), "weight"_a.noconvert(),
+        "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(), "tables"_a.noconvert(), "threads"_a = 0,
+        "gradient[weight] += coefficient sum_y d[start + y] tables[table, y], term by term.");
+    m.def(
+        "terms_curvature",
+        [](InOut<double> diagonal, In<T> beliefs, In<double> scale, Start start, Index weight, Coefficient coefficient,
+           Table table, Tables tables, int threads) {
+            const Terms terms = terms_view(start, weight, coefficient, table, tables);
+            expect_one_per_term("scale", scale.size(), terms.count);
+            nb::gil_scoped_release release;
+            curvature<T>(terms, view(beliefs), scale.data(), view(diagonal), threads_or_default(threads));
+        },
+        "diagonal"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "start"_a.noconvert(),
+        "weight"_a.noconvert(), "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(),
+        "tables"_a.noconvert(), "threads"_a = 0,
+        "diagonal[weight] += scale coefficient^2 Var(tables[table]) under beliefs[start ...], term by term.");
+
+    m.def(
+        "free_apply",
+        [](InOut<T> flat, In<double> w, Start start, Index base, Coefficient coefficient, int64_t entries,
+           int threads) {
+            const Free terms = free_view(start, base, coefficient, entries);
+            nb::gil_scoped_release release;
+            apply<T>(terms, view(w), view(flat), threads_or_default(threads));
+        },
+        "flat"_a.noconvert(), "w"_a.noconvert(), "start"_a.noconvert(), "base"_a.noconvert(),
+        "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
+        "flat[start + y] += w[base + y] coefficient, term by term; start must rise.");
+    m.def(
+        "free_moments",
+        [](InOut<double> gradient, In<T> d, Start start, Index base, Coefficient coefficient, int64_t entries,
+           int threads) {
+            const Free terms = free_view(start, base, coefficient, entries);
+            nb::gil_scoped_release release;
+            moments<T>(terms, view(d), view(gradient), threads_or_default(threads));
+        },
+        "gradient"_a.noconvert(), "d"_a.noconvert(), "start"_a.noconvert(), "base"_a.noconvert(),
+        "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
+        "gradient[base + y] += coefficient d[start + y], term by term.");
+    m.def(
+        "free_curvature",
+        [](InOut<double> diagonal, In<T> beliefs, In<double> scale, Start start, Index base, Coefficient coefficient,
+           int64_t entries, int threads) {
+            const Free terms = free_view(start, base, coefficient, entries);
+            expect_one_per_term("scale", scale.size(), terms.count);
+            nb::gil_scoped_release release;
+            curvature<T>(terms, view(beliefs), scale.data(), view(diagonal), threads_or_default(threads));
+        },
+        "diagonal"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "start"_a.noconvert(),
+        "base"_a.noconvert(), "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
+        "diagonal[base + y] += scale coefficient^2 b (1 - b), b = beliefs[start + y], term by term.");
+
+    m.def(
+        "rows_gather",
+        [](In<T> flat, Start start, int64_t entries, int threads) {
+            const auto count = static_cast<int64_t>(start.size());
+            if (entries < 1) throw std::invalid_argument("expected at least one entry per row");
+            auto rows = std::unique_ptr<double[]>(new double[static_cast<size_t>(count * entries)]);
+            {
+                nb::gil_scoped_release release;
+                gather<T>(view(flat), start.data(), count, entries, rows.get(), threads_or_default(threads));
+            }
+            double* data = rows.release();
+            nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<double*>(p); });
+            return nb::ndarray<nb::numpy, double, nb::ndim<2>>(
+                data, {static_cast<size_t>(count), static_cast<size_t>(entries)}, owner);
+        },
+        "flat"_a.noconvert(), "start"_a.noconvert(), "entries"_a, "threads"_a = 0,
+        "rows[j, y] = flat[start[j] + y], float64 [n, entries].");
+    m.def(
+        "rows_scatter_add",
+        [](InOut<T> flat, In<double, 2> rows, Start start, int threads) {
+            const auto count = static_cast<int64_t>(start.size());
+            expect_one_per_term("rows", rows.shape(0), count);
+            nb::gil_scoped_release release;
+            scatter_add<T>(rows.data(), start.data(), count, static_cast<int64_t>(rows.shape(1)), view(flat),
+                           threads_or_default(threads));
+        },
+        "flat"_a.noconvert(), "rows"_a.noconvert(), "start"_a.noconvert(), "threads"_a = 0,
+        "flat[start[j] + y] += rows[j, y]; start must rise.");
+}
+
+}  // namespace
+
+void bind_features(nb::module_& m) {
+    bind_terms<double>(m);
+    bind_terms<float>(m);
+}
+
+}  // namespace blendfield
