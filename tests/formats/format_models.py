@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 import blendfield as bf
+from blendfield.model.potentials import flatten_potentials
 
 SMALL_UAI = """MARKOV
 3
@@ -36,6 +37,10 @@ def models(draw, max_variables=4):
     offsets = graph.table_offsets
     tables = [np.array(flat[offsets[r] : offsets[r + 1]]).reshape(graph.shape(r)) for r in range(graph.num_regions)]
     return graph, tables
+
+
+def flat(graph, potentials):
+    return flatten_potentials(graph, potentials)
 
 
 def same_model(graph, flat, again, flat_again, tolerance):

@@ -2,7 +2,7 @@ import re
 
 import numpy as np
 import pytest
-from format_models import SMALL_UAI, models, same_model
+from format_models import SMALL_UAI, flat, models, same_model
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -160,9 +160,3 @@ def test_unpacks_xz(data):
     graph, potentials = bf.read_uai(data("graphical_models") / "GeomSurf-7-gm256.uai.xz")
     assert np.bincount(graph.region_orders[: graph.num_given]).tolist() == [0, 787, 2180, 560]
     assert all(np.isfinite(table).all() for table in potentials)
-
-
-def flat(graph, potentials):
-    from blendfield.model.potentials import flatten_potentials
-
-    return flatten_potentials(graph, potentials)

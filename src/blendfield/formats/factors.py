@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any, cast
+from typing import Any, NoReturn, cast
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from blendfield.formats.numbers import FloatArray, IntArray
 from blendfield.graph import RegionGraph, factor_graph
 from blendfield.graph.parsing import MAX_ORDER, offsets_of
 from blendfield.graph.ragged import Ragged
+from blendfield.inference import memory
 from blendfield.model.potentials import flatten_potentials
+
+MAX_SPARSE_TABLE = 2**28
+"""Entries of a table that a file need not list one by one: it can be far larger than the file."""
 
 Model = tuple[RegionGraph, list[FloatArray | None]]
 
@@ -105,13 +109,24 @@ def _views(graph: RegionGraph, flat: FloatArray) -> list[Any]:
     return views
 
 
-def disassemble(graph: RegionGraph, potentials: Any) -> tuple[int, FloatArray]:
+def refuse_table(path: Path, line: int, size: float) -> NoReturn:
+    raise FileFormatError(f"{path}:{line}: expected tables of fewer than 2^28 entries, got one of {int(size)}")
+
+
+def require_entries(path: Path, entries: float) -> None:
+    """NotEnoughMemoryError when tables of so many entries, and one copy, do not fit."""
+    memory.require(int(16 * entries), f"{path}: its tables of {int(entries)} entries")
+
+
+def disassemble(graph: RegionGraph, potentials: Any, all_variables: bool = False) -> tuple[int, FloatArray]:
     """(number of regions to write, their tables of scores one after the other), for writers.
 
-    Those given, and the appended single-variable regions only if one of them has a score.
+    Those given, and all appended single-variable regions if one of them has a score, or, with `all_variables`, if one
+    of the variables is in no region given.
     """
     flat = cast(FloatArray, flatten_potentials(graph, potentials))
     end = int(graph.table_offsets[graph.num_given])
-    if flat[end:].any():
+    named = np.unique(graph.region_variables[: graph.region_offsets[graph.num_given]])
+    if flat[end:].any() or (all_variables and len(named) < graph.num_variables):
         return graph.num_regions, flat
     return graph.num_given, flat[:end]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from itertools import islice
 from typing import NoReturn
 
 import numpy as np
@@ -112,6 +113,15 @@ class Numbers:
         self.check(values, (values >= least) & (values <= most) & (values == np.floor(values)), first, expected)
         return values.astype(np.int64)
 
+    def reals(self, count: int, expected: str, least: float = -math.inf) -> FloatArray:
+        """The next `count` finite numbers, float64 [count], a view."""
+        first = self.position
+        self.need(count, expected)
+        self.position += count
+        values = self.values[first : self.position]
+        self.check(values, np.isfinite(values) & (values >= least), first, expected)
+        return values
+
     def need(self, count: int, expected: str) -> None:
         """So many numbers must be left."""
         if count > self.left:
@@ -130,21 +140,17 @@ class Numbers:
 
     def fail(self, index: int, expected: str) -> NoReturn:
         """Raises the error that number `index` is not what was `expected`."""
-        found = None
-        for k, token in enumerate(_TOKEN.finditer(self.text, self._skipped)):
-            if k == index:
-                found = token
-                break
-        where = found.start() if found else len(self.text.rstrip())
+        found = self._find(index)
         got = shown(found.group()) if found else "the end of the file"
-        raise FileFormatError(f"{self.path}:{line_of(self.text, where)}: expected {expected}, got {got}")
+        raise FileFormatError(f"{self.path}:{self.line(index)}: expected {expected}, got {got}")
 
-    def token(self, index: int) -> bytes:
-        """The text of number `index`."""
-        for k, token in enumerate(_TOKEN.finditer(self.text, self._skipped)):
-            if k == index:
-                return token.group()
-        return b""
+    def line(self, index: int) -> int:
+        """The line of number `index`, from 1; the last one beyond the end."""
+        found = self._find(index)
+        return line_of(self.text, found.start() if found else len(self.text.rstrip()))
+
+    def _find(self, index: int) -> re.Match[bytes] | None:
+        return next(islice(_TOKEN.finditer(self.text, self._skipped), index, None), None)
 
     def logs(self, indices: IntArray, what: str) -> FloatArray:
         """Logarithms of numbers `indices`, increasing, which must be >= 0: float64 [len(indices)], log 0 = -inf.
