@@ -13,8 +13,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from blendfield import _core
 from blendfield.backends.protocol import RealArray
-from blendfield.model import kernels
 from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Piece, Rows, Terms
 from blendfield.model.weights import WeightLayout
 
@@ -135,48 +135,49 @@ class _TermsKernel:
             order = np.argsort(start, kind="stable")
             start, weight, table = start[order], weight[order], table[order]
             coefficient = None if coefficient is None else coefficient[order]
-        self.tables = np.concatenate([array for _, array in tables.values()])
-        self.tables, table = _distinct_rows(self.tables, table)
-        self.start, self.weight, self.coefficient = start, weight, coefficient
-        self.table = None if len(self.tables) == 1 else table
+        distinct, row = _distinct_rows(np.concatenate([array for _, array in tables.values()]), table)
+        self._terms = start, weight, coefficient, row, distinct
         self.region = _regions(start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        kernels.terms_apply(self.start, self.weight, self.coefficient, self.table, self.tables, weights, flat, threads)
+        _core.terms_apply(flat, weights, *self._terms, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        kernels.terms_moments(self.start, self.weight, self.coefficient, self.table, self.tables, d, out, threads)
+        _core.terms_moments(out, d, *self._terms, threads)
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        kernels.terms_curvature(
-            self.start, self.weight, self.coefficient, self.table, self.tables, b, scale[self.region], out, threads
-        )
+        _core.terms_curvature(out, b, scale[self.region], *self._terms, threads)
 
 
-def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, Int32Array]:
-    """Few tables, given again and again (an Ising term per sample), are kept once."""
-    if len(tables) > 4096:
-        return np.ascontiguousarray(tables), table
-    distinct, place = np.unique(tables, axis=0, return_inverse=True)
-    return np.ascontiguousarray(distinct), place.reshape(-1).astype(np.int32)[table]
+def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, Int32Array | None]:
+    """(tables, row of every term; None: its own, or the only one). Few tables, given again and again, are kept once."""
+    if len(tables) <= 4096:
+        distinct, place = np.unique(tables, axis=0, return_inverse=True)
+        tables, table = distinct, place.reshape(-1).astype(np.int32)[table]
+    trivial = len(tables) == 1 or np.array_equal(table, np.arange(len(tables)))
+    return np.ascontiguousarray(tables), None if trivial else table
 
 
 class _RowsKernel:
     def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
-        self.start = _starts(pieces)
-        self.base: Int32Array = np.concatenate([piece.base for piece, _, _ in pieces]) + np.int32(offset)
-        self.coefficient = _coefficients(pieces)
-        self.size: int = pieces[0][0].size
-        self.region = _regions(self.start, table_offsets)
+        start = _starts(pieces)
+        base: Int32Array = np.concatenate([piece.base for piece, _, _ in pieces]) + np.int32(offset)
+        coefficient = _coefficients(pieces)
+        if (np.diff(start) < 0).any():
+            order = np.argsort(start, kind="stable")
+            start, base = start[order], base[order]
+            coefficient = None if coefficient is None else coefficient[order]
+        self._rows = start, base, coefficient, int(pieces[0][0].size)
+        self.region = _regions(start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        kernels.free_apply(self.start, self.base, self.coefficient, self.size, weights, flat, threads)
+        _core.free_apply(flat, weights, *self._rows, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        kernels.free_moments(self.start, self.base, self.coefficient, self.size, d, out, threads)
+        _core.free_moments(out, d, *self._rows, threads)
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        kernels.free_curvature(self.start, self.base, self.coefficient, self.size, b, scale[self.region], out, threads)
+        _core.free_curvature(out, b, scale[self.region], *self._rows, threads)
 
 
 class _LinearKernel:
@@ -206,15 +207,16 @@ class _LinearKernel:
         return values[self.offset : stop].reshape(self.size, self.width)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        kernels.rows_add(self.start, np.ascontiguousarray(self.features @ self._matrix(weights).T), flat, threads)
+        rows = np.ascontiguousarray(self.features @ self._matrix(weights).T)
+        _core.rows_scatter_add(flat, rows, self.start, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        rows = kernels.rows_gather(self.start, self.size, d, threads)
+        rows = _core.rows_gather(d, self.start, self.size, threads)
         part = self._matrix(out)
         part += (self.transposed @ rows).T
 
     def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        rows = kernels.rows_gather(self.start, self.size, b, threads)
+        rows = _core.rows_gather(b, self.start, self.size, threads)
         rows *= 1.0 - rows
         rows *= scale[self.region, None]
         part = self._matrix(out)
