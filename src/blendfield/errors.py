@@ -60,5 +60,9 @@ class DataNotFoundError(BlendfieldError, FileNotFoundError):
     """A data set that cannot be shipped is not on this machine; the message says where it is looked for."""
 
 
+class MissingExtraError(BlendfieldError, ImportError):
+    """Something was asked for that needs an optional package; the message says how to install it."""
+
+
 class BlendfieldWarning(UserWarning):
     """The result is usable, but something was changed or cannot be certified."""
