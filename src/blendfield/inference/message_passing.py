@@ -54,29 +54,47 @@ def _pass_messages(task: Task, own_numbers: str, propagation: bool) -> Outcome:
     models = build_models(task.graphs, numbers, options.epsilon, task.single, warn_uncertified=not propagation)
     estimate = task.backend.estimate_bytes(models.program, options.dtype)
     task.require_memory(estimate, "inference")
-    continued = options.epsilon == 0 and not propagation
     try:
         tables = task.take_tables()
         problem = _compile(task, models, tables)
         if (messages := _initial_messages(models, task.initial, options)) is not None:
             problem.set_messages(messages)
-        slots = _history_slots(models, options)
-        several = models.program.num_segments > 1
-        hottest = potential_scale(tables, models.program.graph.table_offsets)
         warm = messages is not None
-        annealing = [] if warm or propagation else _annealing(models, options, hottest)
-        keep_messages = continued or bool(annealing) or (several and slots > 0)
-        settling = None
-        if propagation:
-            settling = options.epsilon if options.epsilon > 0 else hottest
-        bounds = Bounds(models, problem, options.epsilon, options.tolerance, keep_messages, settling)
-        monitor = Monitor(options, bounds, task.started)
-        sweeper = _sweeper(problem, monitor, options, slots)
+        hottest = potential_scale(tables, models.program.graph.table_offsets)
+        del tables, messages  # the problem has its own copies
+        return solve_compiled(models, problem, options, hottest, task.started, propagation=propagation, warm=warm)
     except MemoryError as error:
         if isinstance(error, NotEnoughMemoryError):
             raise
         raise NotEnoughMemoryError(f"allocation failed; estimated need {memory.in_words(estimate)}") from error
-    del tables, messages  # the problem has its own copies
+
+
+def solve_compiled(
+    models: Models,
+    problem: Problem,
+    options: Options,
+    hottest: float,
+    started: float,
+    *,
+    propagation: bool = False,
+    warm: bool = False,
+) -> Outcome:
+    """Pass messages in a compiled problem, from those it has, until done.
+
+    `hottest`: a temperature of the size of the potentials. `warm`: the messages are worth something. `started`: when
+    the time that counts began (time.perf_counter()).
+    """
+    continued = options.epsilon == 0 and not propagation
+    slots = _history_slots(models, options)
+    several = models.program.num_segments > 1
+    annealing = [] if warm or propagation else _annealing(models, options, hottest)
+    keep_messages = continued or bool(annealing) or (several and slots > 0)
+    settling = None
+    if propagation:
+        settling = options.epsilon if options.epsilon > 0 else hottest
+    bounds = Bounds(models, problem, options.epsilon, options.tolerance, keep_messages, settling)
+    monitor = Monitor(options, bounds, started)
+    sweeper = _sweeper(problem, monitor, options, slots)
     continuation = Continuation(problem, bounds, monitor, sweeper, hottest) if continued else None
     if continuation is None:
         run = partial(solve, problem, bounds, monitor, sweeper, annealing)
