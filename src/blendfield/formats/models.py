@@ -23,12 +23,12 @@ def read_model(path: Path, format: str | None = None, edges: Any = "hasse") -> M
 
     format: "uai", "fg", "wcsp" or "cfn", where the name does not say it. Everything else is as in `read_uai`.
     """
-    return READERS[_format(path, format, list(READERS))](path, edges)
+    return READERS[check_format(path, format, tuple(READERS))](path, edges)
 
 
 def write_model(path: Path, graph: RegionGraph, potentials: Any, format: str | None = None) -> None:
     """Writes a `.uai` or `.fg` file, compressed if its name goes on with `.gz` or `.xz`."""
-    WRITERS[_format(path, format, list(WRITERS))](path, graph, potentials)
+    WRITERS[check_format(path, format, tuple(WRITERS))](path, graph, potentials)
 
 
 def suffix(path: Path) -> str:
@@ -37,7 +37,8 @@ def suffix(path: Path) -> str:
     return name.removesuffix(".gz").removesuffix(".xz").rpartition(".")[2]
 
 
-def _format(path: Path, format: str | None, known: list[str]) -> str:
+def check_format(path: Path, format: str | None, known: tuple[str, ...]) -> str:
+    """The format given or that of the suffix; FileFormatError when it is not one of those known."""
     found = suffix(path) if format is None else format
     if found not in known:
         kinds = ", ".join(f".{name}" for name in known)

@@ -198,7 +198,7 @@ def line_of(text: bytes, position: int) -> int:
 
 def shown(token: bytes) -> str:
     """A token as it may stand in a message: one line, short, printable."""
-    return repr(token[:40].decode("ascii", "replace") + ("..." if len(token) > 40 else ""))
+    return repr(token[:30].decode("ascii", "replace") + ("..." if len(token) > 30 else ""))
 
 
 def power_text(logs: FloatArray) -> list[str]:
