@@ -9,7 +9,7 @@ import numpy as np
 
 from blendfield import backends
 from blendfield.backends.protocol import RealArray
-from blendfield.errors import BlendfieldError, CountingNumberError, GraphError, PotentialError
+from blendfield.errors import BlendfieldError, CountingNumberError, GraphError, NotEnoughMemoryError, PotentialError
 from blendfield.graph import RegionGraph
 from blendfield.inference import memory
 from blendfield.inference.evidence import check_evidence, clamp, single_regions
@@ -62,7 +62,15 @@ class Task:
 
     def require_memory(self, estimate: int, what: str) -> None:
         """NotEnoughMemoryError when `estimate` bytes are more than there are, or than the option allows."""
-        memory.require(estimate, what, self.options.memory_limit)
+        try:
+            memory.require(estimate, what, self.options.memory_limit)
+        except NotEnoughMemoryError as error:
+            raise NotEnoughMemoryError(f"{error}; {self._largest_table()}") from None
+
+    def _largest_table(self) -> str:
+        graph = max(self.graphs, key=lambda graph: int(graph.table_sizes.max(initial=0)))
+        region = int(graph.table_sizes.argmax())
+        return f"the largest table, of region {region}, has {graph.table_sizes[region]} entries"
 
     def take_tables(self) -> RealArray:
         """float [table layout of the union]: the potentials of all models, evidence clamped. To be called once: what
