@@ -60,6 +60,10 @@ class DataNotFoundError(BlendfieldError, FileNotFoundError):
     """A data set that cannot be shipped is not on this machine; the message says where it is looked for."""
 
 
+class ImageError(BlendfieldError, ValueError):
+    """A picture cannot be used: not an image, damaged, too large, without contrast, or of an unexpected kind."""
+
+
 class MissingExtraError(BlendfieldError, ImportError):
     """Something was asked for that needs an optional package; the message says how to install it."""
 

@@ -11,10 +11,10 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from blendfield.cli import convert, infer, show
+from blendfield.cli import convert, infer, report, show
 from blendfield.errors import BlendfieldError, BlendfieldWarning
 
-COMMANDS = {"infer": infer, "convert": convert, "show": show}
+COMMANDS = {"infer": infer, "convert": convert, "show": show, "report": report}
 
 FAULT = 2
 """Exit code: the command line or a file is not as it should be, or there is not enough memory."""

@@ -1,0 +1,1 @@
+"""Whole experiments, from data to report, each in a folder of its own."""

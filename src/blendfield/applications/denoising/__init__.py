@@ -1,0 +1,1 @@
+"""Denoising: binary pictures found again in noise, the first experiment of the paper."""
