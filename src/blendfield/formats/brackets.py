@@ -30,7 +30,7 @@ class Group:
         self.source = source
         self.start = start
         """Byte of the opening bracket"""
-        self.stop = len(source.text.rstrip())
+        self.stop = len(source.text)
         """Byte of the closing bracket"""
         self._runs: list[tuple[int, int]] = []
         """(item, byte) where each run of words begins"""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -73,6 +74,7 @@ class CostModel:
         self.path = path
         self.cardinalities = cardinalities
         self.top = top
+        self._labels = cardinalities.tolist()
         self._scopes: list[list[int]] = []
         self._tables: list[FloatArray] = []
         self._entries = 0
@@ -80,12 +82,12 @@ class CostModel:
 
     def shape(self, scope: list[int], line_of: Callable[[], int]) -> tuple[int, ...]:
         """The shape of a table over `scope`, after making sure that it can be held."""
-        shape = tuple(self.cardinalities[scope].tolist())
-        size = float(np.prod(shape, dtype=np.float64))
+        shape = tuple([self._labels[i] for i in scope])
+        size = math.prod(shape)
         if size >= factors.MAX_SPARSE_TABLE:
             factors.refuse_table(self.path, line_of(), size)
         if self._entries + size > self._checked:  # now and then: asking takes longer than filling a small table
-            self._checked = self._entries + int(size) + 2**20
+            self._checked = self._entries + size + 2**20
             factors.require_entries(self.path, self._checked)
         return shape
 

@@ -102,7 +102,18 @@ class Numbers:
 
     def integer(self, expected: str, least: int = 0, most: int = MAX_INTEGER) -> int:
         """The next number."""
-        return int(self.integers(1, expected, least, most)[0])
+        return self.short_row(1, expected, least, most)[0]
+
+    def short_row(self, count: int, expected: str, least: int = 0, most: int = MAX_INTEGER) -> list[int]:
+        """`integers` for a few numbers, without the overhead of arrays: files have millions of short rows."""
+        first = self.position
+        self.need(count, expected)
+        self.position += count
+        row = self.values[first : self.position].tolist()
+        for k, value in enumerate(row):
+            if not least <= value <= most or value != int(value):
+                self.fail(first + k, expected)
+        return list(map(int, row))
 
     def integers(self, count: int, expected: str, least: int = 0, most: int = MAX_INTEGER) -> IntArray:
         """The next `count` numbers, int64 [count]."""

@@ -50,7 +50,7 @@ class _Reader:
         numbers, first = self.numbers, self.numbers.position
         order = numbers.integer("the number of variables of a cost function", least=-32, most=32)
         start = numbers.position
-        variables = numbers.integers(abs(order), "a variable", most=len(self.model.cardinalities) - 1).tolist()
+        variables = numbers.short_row(abs(order), "a variable", most=len(self.model.cardinalities) - 1)
         if len(set(variables)) < len(variables):
             numbers.fail(start, "different variables in a scope")
         word = numbers.words.get(numbers.position + 1)
