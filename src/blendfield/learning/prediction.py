@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray, LabelArray
 from blendfield.errors import NotFittedError, OptionError
 from blendfield.inference import Result, infer
+from blendfield.learning import storage
 from blendfield.learning.compile import potentials_of
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
@@ -28,6 +30,19 @@ class Predictor:
     """float64 [K]"""
     blocks_: dict[str, FloatArray]
     """views of `weights_`, each in its block's shape"""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write weights, model description and training record to one safetensors file (docs/learning.md), which is
+        either complete or not there. Callbacks are left out.
+        """
+        self._require_fit()
+        storage.save(path, self)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """The learner that `save` wrote, of this class or one derived from it; FileFormatError for any other file."""
+        learner: Self = storage.load(path, cls)
+        return learner
 
     def potentials(self, sample: Sample, loss: bool = False) -> FloatArray:
         """float64 [table layout]: theta_r = sum_k w_k phi_{k,r}, plus l_r with `loss`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -76,9 +76,23 @@ class WeightLayout:
         ]
 
     @classmethod
-    def from_json(cls, blocks: Sequence[dict[str, Any]]) -> WeightLayout:
-        """The reverse of `to_json`."""
-        return cls({block["name"]: BlockShape(block["kind"], tuple(block["shape"])) for block in blocks})
+    def from_json(cls, blocks: Any) -> WeightLayout:
+        """The reverse of `to_json`; FeatureError for anything else."""
+        shapes: dict[str, BlockShape] = {}
+        for block in blocks if isinstance(blocks, list) else [None]:
+            match block:
+                case {
+                    "name": str(name),
+                    "kind": ("triples" | "tables" | "free" | "linear") as kind,
+                    "shape": list(shape),
+                }:
+                    axes = 1 if kind in ("triples", "tables") else 2
+                    sizes = all(type(size) is int and 0 <= size <= MAX_WEIGHTS for size in shape)
+                    if name not in shapes and len(shape) == axes and sizes and (kind == "triples") == (name == TRIPLES):
+                        shapes[name] = BlockShape(kind, tuple(shape))
+                        continue
+            raise FeatureError(f"expected a list of blocks, each with name, kind and shape; got {block!r:.80}")
+        return cls(shapes)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, WeightLayout) and self.to_json() == other.to_json()
