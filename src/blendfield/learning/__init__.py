@@ -1,6 +1,21 @@
 """Learning: the blend of message passing and weight updates, and what goes with it."""
 
 from blendfield.learning.learner import BlendedLearner
+from blendfield.learning.rivals import (
+    CuttingPlaneTrainer,
+    FrankWolfeTrainer,
+    GradientTrainer,
+    PseudoLikelihoodTrainer,
+    SubgradientTrainer,
+)
 from blendfield.learning.training import TrainingProgress
 
-__all__ = ["BlendedLearner", "TrainingProgress"]
+__all__ = [
+    "BlendedLearner",
+    "CuttingPlaneTrainer",
+    "FrankWolfeTrainer",
+    "GradientTrainer",
+    "PseudoLikelihoodTrainer",
+    "SubgradientTrainer",
+    "TrainingProgress",
+]

@@ -57,7 +57,9 @@ def compile_training_set(
         1.0 if chunk.base is None else potential_scale(chunk.base, chunk.models.program.graph.table_offsets)
         for chunk in chunks
     ]
-    return TrainingSet(LocalEngine(chunks), max(scales), max(_passes(chunk.models.program) for chunk in chunks))
+    return TrainingSet(
+        LocalEngine(chunks), max(scales), max(passes_per_sweep(chunk.models.program) for chunk in chunks)
+    )
 
 
 def chunk_bounds(samples: Sequence[Sample]) -> list[tuple[int, int]]:
@@ -73,7 +75,7 @@ def chunk_bounds(samples: Sequence[Sample]) -> list[tuple[int, int]]:
     return bounds
 
 
-def _passes(program: Program) -> float:
+def passes_per_sweep(program: Program) -> float:
     """Evaluations over all tables that a sweep is worth (2 on a grid): entries read over entries of the parents."""
     sizes = program.graph.table_sizes
     if len(program.edge_parents) == 0:
