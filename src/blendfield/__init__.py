@@ -3,6 +3,7 @@
 from blendfield.errors import (
     BlendfieldError,
     BlendfieldWarning,
+    CheckpointError,
     CountingNumberError,
     DataNotFoundError,
     FeatureError,
@@ -57,6 +58,7 @@ __all__ = [
     "BlendedLearner",
     "BlendfieldError",
     "BlendfieldWarning",
+    "CheckpointError",
     "CountingNumberError",
     "DataNotFoundError",
     "FeatureError",

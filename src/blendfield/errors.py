@@ -56,6 +56,10 @@ class FileFormatError(BlendfieldError, ValueError):
     """A file cannot be read: truncated, of another kind, or of a newer version."""
 
 
+class CheckpointError(BlendfieldError, ValueError):
+    """A checkpoint belongs to another model or to other data; the message names the first difference."""
+
+
 class DataNotFoundError(BlendfieldError, FileNotFoundError):
     """A data set that cannot be shipped is not on this machine; the message says where it is looked for."""
 

@@ -81,6 +81,23 @@ class Blend:
         self._restore: int | None = None
         self._clear = True
 
+    def anchor(self) -> None:
+        """Begin anew at the last accepted weights and the messages as they are; everything else is forgotten.
+
+        At a checkpoint the unbroken run does this, and the resumed one, so that both go on with the same bits: what
+        continues is `state.accepted`, `scale`, `successes` and the engine's messages, as they are after a step that was
+        accepted. Costs one evaluation.
+        """
+        self._images.clear()
+        self._residuals.clear()
+        self.state.weights = self.state.accepted
+        request = Request(weights=self.state.weights, sweeps=0, slot=0, forget=True, curvature=True)
+        evaluation = self.engine.iterate(request)
+        self._accept(evaluation.value + self.regulariser.value(self.state.weights), evaluation, 0)
+        # Nothing has been swept: the residual of the messages is none.
+        self._images.clear()
+        self._residuals.clear()
+
     def forget(self) -> None:
         """Drop the mixing memory: the next sweep starts at the last image of T, at whatever temperature holds then."""
         if self._good is not None:
@@ -171,7 +188,7 @@ class Blend:
             # The messages are restored from the newest slot before the memory is cleared.
             return 0 if self._newest != 0 else 1
         for slot in range(self.slots):
-            if slot not in self._images:
+            if slot not in self._images and slot != self._newest:
                 return slot
         oldest = next(iter(self._images))
         del self._images[oldest], self._residuals[oldest]

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from blendfield.backends.protocol import FloatArray
 from blendfield.errors import LabelError
 from blendfield.learning.blend import BlendOptions
-from blendfield.learning.compile import compile_training_set, regulariser_of
-from blendfield.learning.options import LearnerOptions, check_learner_options
+from blendfield.learning.checkpoint import Checkpoints, identity_of
+from blendfield.learning.checkpoint import resume as resume_run
+from blendfield.learning.compile import TrainingSet, compile_training_set, regulariser_of
+from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
 from blendfield.learning.training import Limits, Training, TrainingProgress
+from blendfield.model.digest import digests
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
 
@@ -102,17 +107,51 @@ class BlendedLearner(Predictor):
 
     # Training.
 
-    def fit(self, samples: Sequence[Sample], initial: Any = None) -> BlendedLearner:
-        """Learn from labelled samples. `initial`: weights float [K] or a fitted learner to start from."""
+    def fit(
+        self,
+        samples: Sequence[Sample],
+        initial: Any = None,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int = 50,
+        checkpoint_seconds: float = 0.0,
+        resume: bool = False,
+    ) -> BlendedLearner:
+        """Learn from labelled samples.
+
+        initial
+            Weights float [K] or a fitted learner to start from.
+        checkpoint
+            A file that keeps the state of the run, written anew every `checkpoint_every` iterations, at most once in
+            `checkpoint_seconds`.
+        resume
+            Go on from the checkpoint, if there is one, with the same bits as a run that was not interrupted.
+        """
         options = self._options()
+        keep = check_checkpoint_options(checkpoint, checkpoint_every, checkpoint_seconds, resume)
         samples = check_samples(samples)
         if not samples:
             raise LabelError("no samples: fit needs at least one")
         layout = WeightLayout.of_samples(samples)
-        regulariser = regulariser_of(layout, self.C, self.l1, self.sign)
         start = initial_weights(initial, layout)
         training_set = compile_training_set(samples, layout, self.counting_numbers, options)
-        training = Training(
+        training = self._training(options, training_set, layout, start, initial is not None)
+        if keep is not None:
+            identity = identity_of(self, keep.every, layout, digests(samples))
+            training.limits.checkpoint = Checkpoints(keep.path, identity, keep.seconds)
+            training.limits.checkpoint_every = keep.every
+            if resume and os.path.exists(keep.path):
+                resume_run(keep.path, identity, training)
+        training.run()
+        self._take(training, layout)
+        return self
+
+    def _training(
+        self, options: LearnerOptions, training_set: TrainingSet, layout: WeightLayout, start: FloatArray, warm: bool
+    ) -> Training:
+        """A run that is ready to begin at the weights `start`."""
+        regulariser = regulariser_of(layout, self.C, self.l1, self.sign)
+        return Training(
             engine=training_set.engine,
             regulariser=regulariser,
             epsilon=options.epsilon,
@@ -132,11 +171,8 @@ class BlendedLearner(Predictor):
             ),
             passes_per_sweep=training_set.passes_per_sweep,
             weights=regulariser.project(start),
-            warm=initial is not None,
+            warm=warm,
         )
-        training.run()
-        self._take(training, layout)
-        return self
 
     def _take(self, training: Training, layout: WeightLayout) -> None:
         self._take_weights(training.weights, layout)

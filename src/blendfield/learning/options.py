@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,33 @@ class LearnerOptions:
     restart_messages: bool
     memory: int
     certificate_every: int | None
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """Where and how often."""
+
+    path: str | os.PathLike[str]
+    every: int
+    seconds: float
+
+
+def check_checkpoint_options(path: Any, every: Any, seconds: Any, resume: Any) -> CheckpointOptions | None:
+    """Of `fit`; None without a checkpoint."""
+    if not isinstance(resume, bool):
+        raise OptionError(f"resume must be True or False; got {resume!r:.60}")
+    every = check_integer("checkpoint_every", every, 1)
+    seconds = check_number("checkpoint_seconds", seconds, "seconds >= 0")
+    if path is None:
+        if resume:
+            raise OptionError("resume needs the path of a checkpoint: fit(..., checkpoint=path, resume=True)")
+        return None
+    if not isinstance(path, (str, os.PathLike)):
+        raise OptionError(f"checkpoint must be None or a path; got {path!r:.60}")
+    folder = os.path.dirname(os.path.abspath(os.fspath(path)))
+    if not os.path.isdir(folder):
+        raise OptionError(f"checkpoint: the folder {folder} does not exist")
+    return CheckpointOptions(path, every, seconds)
 
 
 def check_learner_options(learner: Any) -> LearnerOptions:

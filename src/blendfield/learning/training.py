@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
-from blendfield.engines.protocol import Certificate, Engine
+from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.dual import DualPoint
@@ -31,6 +31,20 @@ ROUND = 8
 MOST_ROUNDS = 12
 """at one temperature"""
 COLDEST = 1e-7
+COUNTERS = (
+    "primal",
+    "gap",
+    "spread",
+    "iteration",
+    "passes",
+    "temperature",
+    "_next_certificate",
+    "_stage",
+    "_round",
+    "_done",
+    "_checkpoint_at",
+)
+"""of `Training`, which continue in a resumed run"""
 
 
 @dataclass(frozen=True)
@@ -59,7 +73,8 @@ class Limits:
     time_limit: float | None = None
     callback: Callable[[TrainingProgress], object] | None = None
     certificate_every: int | None = None
-    checkpoint: Callable[[], None] | None = None
+    checkpoint: Callable[[Training], None] | None = None
+    """called at every checkpoint: keeps `Training.state()`"""
     checkpoint_every: int = 0
     """iterations between checkpoints; 0: none"""
 
@@ -86,6 +101,11 @@ class History:
             name: np.array(getattr(self, name), dtype=np.int64 if name == "iteration" else np.float64)
             for name in self.__dataclass_fields__
         }
+
+    @classmethod
+    def of_arrays(cls, arrays: dict[str, Any]) -> History:
+        """The reverse of `arrays`."""
+        return cls(**{name: arrays[name].tolist() for name in cls.__dataclass_fields__})
 
 
 class Training:
@@ -127,6 +147,11 @@ class Training:
         self._next_certificate = 1
         self._started = time.perf_counter()
         self._mark = (0, math.inf, math.inf)
+        # Where in the order of temperatures: which one, which round at it (at epsilon = 0), iterations done there.
+        self._stage = 0
+        self._round = 0
+        self._done = 0
+        self._checkpoint_at = 0
 
     @property
     def dual(self) -> float:
@@ -143,29 +168,106 @@ class Training:
             self.reason = self._solve()
         except KeyboardInterrupt:
             self.reason = "interrupted"
-        if self.gap == math.inf and self.reason not in ("interrupted", "diverged"):
+        self._finish()
+
+    def _finish(self) -> None:
+        """Bounds for the weights, whatever ended the iteration."""
+        if self.primal == math.inf and self.reason != "diverged":  # the temperature asked for was not reached
+            state = self.blend.state
+            if len(state.accepted) == 0:
+                state.accepted = self.weights
+            self.weights = state.accepted
+            self.engine.set_epsilon(self.epsilon)
+            self.engine.iterate(Request(weights=self.weights))
             self.certify()
+        # The primal value may have fallen since the last certificate; the best bound is as good as it was.
+        self.gap = max(0.0, min(self.gap, self.primal - self.dual_point.value))
+
+    # What continues.
+
+    def state(self) -> dict[str, Any]:
+        """All that a resumed run needs, as plain data and arrays; to be asked for where checkpoints are made."""
+        blend = self.blend.state
+        return {
+            "blend": {
+                "weights": blend.weights,
+                "accepted": blend.accepted,
+                "primal": blend.primal,
+                "scale": blend.scale,
+                "successes": blend.successes,
+            },
+            "messages": self.engine.messages(),
+            "dual_point": {
+                "height": self.dual_point.height,
+                "moments": self.dual_point.moments,
+                "value": self.dual_point.value,
+            },
+            "history": self.history.arrays(),
+            "weights": self.weights,
+            "seconds": self.seconds(),
+            "mark": list(self._mark),
+            **{name: getattr(self, name) for name in COUNTERS},
+        }
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Go on from `state()` of a run over the same data with the same options."""
+        self.blend.state = BlendState(**state["blend"])
+        self.engine.set_epsilon(state["temperature"])
+        self.engine.set_messages(state["messages"])
+        for name, value in state["dual_point"].items():
+            setattr(self.dual_point, name, value)
+        self.history = History.of_arrays(state["history"])
+        self.weights = state["weights"]
+        self.seconds_before = state["seconds"]
+        iteration, primal, gap = state["mark"]
+        self._mark = (iteration, primal, gap)
+        for name in COUNTERS:
+            setattr(self, name, state[name])
+        if self.iteration:
+            self._anchor()
+
+    def _checkpoint(self) -> None:
+        self._checkpoint_at = self.iteration
+        if self.limits.checkpoint is not None:
+            self.limits.checkpoint(self)
+        self._anchor()
+
+    def _anchor(self) -> None:
+        """The mixing memory is cleared at every checkpoint, so that an unbroken run and a resumed one go on alike."""
+        self.blend.anchor()
+        self.passes += 1.0
+
+    def _checkpoint_due(self) -> bool:
+        every = self.limits.checkpoint_every
+        return every > 0 and self.iteration - self._checkpoint_at >= every
+
+    # Temperatures.
 
     def _solve(self) -> str:
+        if self.limits.checkpoint is not None and self.iteration == 0:
+            self.limits.checkpoint(self)
         if self.epsilon > 0:
+            temperatures = [self.epsilon]
             if not self.warm and not self.engine.exact:
-                for temperature in annealing_temperatures(self.epsilon, self.hottest):
-                    if (reason := self._at(temperature, ANNEALING_ITERATIONS)) is not None:
-                        return reason
+                temperatures = [*annealing_temperatures(self.epsilon, self.hottest), self.epsilon]
+            while self._stage < len(temperatures) - 1:
+                if (reason := self._at(temperatures[self._stage], ANNEALING_ITERATIONS)) is not None:
+                    return reason
+                self._stage += 1
             return self._at(self.epsilon, self.limits.max_iterations + 1) or "max_iterations"
-        temperature = self.hottest * (FACTOR**2 if self.warm else 1.0)
         while True:
-            for _ in range(MOST_ROUNDS):
-                if (reason := self._at(temperature, ROUND)) is not None:
-                    return reason
-                at_zero = self.certify(temperature)
-                if (reason := self._report(True)) is not None:
-                    return reason
-                weights = self.blend.state.accepted
-                rest = divergence(self.regulariser, weights, at_zero.moments)
-                if self.spread + rest <= SHARE * (at_zero.divergence + rest):
-                    break
-            temperature = max(COLDEST * self.hottest, FACTOR * temperature)
+            temperature = self.hottest * FACTOR ** (self._stage + (2 if self.warm else 0))
+            temperature = max(COLDEST * self.hottest, temperature)
+            if (reason := self._at(temperature, ROUND)) is not None:
+                return reason
+            at_zero = self.certify(temperature)
+            if (reason := self._report(True)) is not None:
+                return reason
+            rest = divergence(self.regulariser, self.blend.state.accepted, at_zero.moments)
+            self._round += 1
+            if self._round == MOST_ROUNDS or self.spread + rest <= SHARE * (at_zero.divergence + rest):
+                self._round = 0
+                self._stage += 1
 
     def _at(self, temperature: float, iterations: int) -> str | None:
         """So many iterations at one temperature; the reason to stop, if there is one."""
@@ -174,26 +276,28 @@ class Training:
             self.blend.forget()
             self.temperature = temperature
         final = temperature == self.epsilon
-        for _ in range(iterations):
+        while self._done < iterations:
             if (reason := self._exhausted()) is not None:
                 return reason
             trials = self.blend.trials
             accepted = self.blend.step()
             self.iteration += 1
+            self._done += 1
             self.passes += self.blend.options.sweeps * self.passes_per_sweep + 1 + self.blend.trials - trials
+            checkpoint = accepted and self._checkpoint_due()
             if final and accepted:
                 self.primal, self.weights = self.blend.state.primal, self.blend.state.accepted
-                due = self._certificate_due()
+                # A checkpoint has a certificate, so that runs with other limits have it too.
+                due = self._certificate_due() or checkpoint
                 if due:
                     self.certify()
                 if (reason := self._report(due)) is not None:
                     return reason
             elif (reason := self._tell()) is not None:
                 return reason
-            if self.limits.checkpoint_every and self.iteration % self.limits.checkpoint_every == 0:
-                self.blend.forget()  # so that an interrupted run and an unbroken one go on alike
-                if self.limits.checkpoint is not None:
-                    self.limits.checkpoint()
+            if checkpoint:
+                self._checkpoint()
+        self._done = 0
         return None
 
     def certify(self, smoothing: float | None = None) -> Certificate:
@@ -232,10 +336,9 @@ class Training:
 
     def _certificate_due(self) -> bool:
         every = self.limits.certificate_every
-        if self.iteration >= self.limits.max_iterations:
-            return True
+        last = self.iteration >= self.limits.max_iterations
         if self.iteration < self._next_certificate:
-            return False
+            return last
         if every is not None:
             self._next_certificate = self.iteration + every
         elif self.iteration < 8:
