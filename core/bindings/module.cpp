@@ -6,4 +6,5 @@ NB_MODULE(_core, m) {
     blendfield::bind_graph(m);
     blendfield::bind_cpu(m);
     blendfield::bind_features(m);
+    blendfield::bind_inference(m);
 }

@@ -8,6 +8,7 @@ from typing import Any
 
 from blendfield.graph import RegionGraph
 from blendfield.inference.anderson import Anderson
+from blendfield.inference.mean_field import mean_field
 from blendfield.inference.message_passing import belief_propagation, norm_product
 from blendfield.inference.options import Progress, check_options
 from blendfield.inference.outcome import Outcome, results_of
@@ -16,6 +17,7 @@ from blendfield.inference.task import Task
 DRIVERS: dict[str, Callable[[Task], Outcome]] = {
     "norm-product": norm_product,
     "belief-propagation": belief_propagation,
+    "mean-field": mean_field,
 }
 
 
