@@ -44,9 +44,7 @@ def mean_field(task: Task) -> Outcome:
     # Each graph by itself, so that the order of the updates does not depend on the others.
     of_graph = {id(graph): variable_classes(graph) for graph in task.graphs}
     classes = np.concatenate([of_graph[id(graph)] for graph in task.graphs])
-    program = FieldProgram(
-        union.graph, task.take_tables(), task.options.epsilon, classes, models, len(task.graphs)
-    )
+    program = FieldProgram(union.graph, task.take_tables(), task.options.epsilon, classes, models, len(task.graphs))
     search = Search(task, union, program)
     try:
         reason = search.run(starts)
@@ -194,10 +192,12 @@ class Search:
         self.next_report = max(self.iteration + 1, -(-5 * self.iteration // 4))
         if self.options.certificate_every is not None:
             self.next_report = self.iteration + self.options.certificate_every
+        lower = np.maximum(np.maximum(value, self.value), self.score)
+        if self.history["lower"]:
+            lower = np.maximum(lower, self.history["lower"][-1])  # a bound stays a bound
         if self.history["iteration"] and self.history["iteration"][-1] == self.iteration:
             for entries in self.history.values():
                 entries.pop()
-        lower = np.maximum(np.maximum(value, self.value), self.score)
         for name, value in (("iteration", self.iteration), ("lower", lower), ("seconds", self._seconds())):
             self.history[name].append(value)
         if self.options.callback is None or self.told == self.iteration:
@@ -218,7 +218,7 @@ class Search:
             labels=self.labels,
             score=self.score,
             upper=infinite,
-            lower=np.maximum(self.value, self.score),
+            lower=lower[-1] if len(lower) else np.maximum(self.value, self.score),
             gap=infinite,
             certified=np.ones(count, dtype=bool),
             converged=self.converged,
