@@ -198,8 +198,9 @@ class Search:
         if self.history["iteration"] and self.history["iteration"][-1] == self.iteration:
             for entries in self.history.values():
                 entries.pop()
-        for name, value in (("iteration", self.iteration), ("lower", lower), ("seconds", self._seconds())):
-            self.history[name].append(value)
+        self.history["iteration"].append(self.iteration)
+        self.history["lower"].append(lower)
+        self.history["seconds"].append(self._seconds())
         if self.options.callback is None or self.told == self.iteration:
             return False
         self.told = self.iteration
