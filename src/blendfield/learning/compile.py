@@ -13,6 +13,7 @@ from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import Engine
 from blendfield.errors import OptionError
 from blendfield.inference.continuation import potential_scale
+from blendfield.learning.chains import chain_chunk
 from blendfield.learning.chunk import Chunk
 from blendfield.learning.options import LearnerOptions
 from blendfield.learning.regularisers import Regulariser
@@ -40,6 +41,17 @@ def compile_training_set(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
 ) -> TrainingSet:
     """All samples in chunks, in order."""
+    chains = chain_chunk(
+        samples,
+        layout,
+        counting_numbers,
+        options.epsilon,
+        dtype=options.dtype,
+        threads=options.threads,
+        backend=options.backend,
+    )
+    if chains is not None:  # small, however long the chains are: pairs are not written out
+        return TrainingSet(LocalEngine([chains]), chains.scale, chains.passes_per_sweep)
     chunks = [
         Chunk(
             samples[first:last],
