@@ -70,7 +70,7 @@ class Blend:
         self.slots = max(2, options.memory)
         engine.allocate(self.slots)
         self.trials = 0
-        """evaluations in line searches"""
+        """evaluations in line searches, one for every length tried"""
         # Of the last accepted sweep: w, the step from there, F; and its slot.
         self._good: tuple[FloatArray, FloatArray, float] | None = None
         self._newest: int | None = None
@@ -80,6 +80,7 @@ class Blend:
         self._mixing: FloatArray | None = None
         self._restore: int | None = None
         self._clear = True
+        self._settled = True
 
     def anchor(self) -> None:
         """Begin anew at the last accepted weights and the messages as they are; everything else is forgotten.
@@ -106,6 +107,12 @@ class Blend:
         self.state.primal = math.inf
         self._good = None
 
+    def settle(self) -> None:
+        """Let potentials and messages be those of the last accepted sweep."""
+        if not self._settled:
+            self.engine.iterate(Request(weights=self.state.accepted, sweeps=0, restore=self._newest))
+            self._settled = True
+
     def step(self) -> bool:
         """One sweep and one evaluation; True when it was accepted."""
         state, options = self.state, self.options
@@ -125,7 +132,8 @@ class Blend:
         self._clear = False
         primal = evaluation.value + self.regulariser.value(state.weights)
         limit = state.primal + options.slack * max(1.0, abs(state.primal)) if math.isfinite(state.primal) else math.inf
-        if not primal <= limit:
+        self._settled = bool(primal <= limit)
+        if not self._settled:
             self._reject()
             return False
         self._accept(primal, evaluation, slot)
@@ -164,7 +172,7 @@ class Blend:
             self._start(weights + step, restore=self._newest)
             return
         trial = self.engine.trial(weights, step, STEPS, self._newest)
-        self.trials += 1 if not self.engine.exact else len(STEPS)
+        self.trials += len(STEPS)
         values = trial.value + np.array([self.regulariser.value(weights + t * step) for t in STEPS])
         values = np.where(np.isfinite(values), values, np.inf)
         best = int(values.argmin())

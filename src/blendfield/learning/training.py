@@ -16,6 +16,7 @@ from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.dual import DualPoint
+from blendfield.learning.quasi_newton import QuasiNewton
 from blendfield.learning.regularisers import Regulariser, divergence
 
 logger = logging.getLogger("blendfield.learning")
@@ -131,7 +132,8 @@ class Training:
         self.passes_per_sweep = passes_per_sweep
         self.dual_point = DualPoint(regulariser, len(weights))
         self.history = History()
-        self.blend = Blend(engine, regulariser, options, BlendState(weights.copy()))
+        solver = QuasiNewton if engine.exact and options.memory > 0 else Blend
+        self.blend: Blend | QuasiNewton = solver(engine, regulariser, options, BlendState(weights.copy()))
         self.warm = warm
         self.hottest = hottest
         self.weights = weights.copy()
@@ -302,6 +304,7 @@ class Training:
 
     def certify(self, smoothing: float | None = None) -> Certificate:
         """Take F and a lower bound at the present state; at epsilon = 0 from beliefs at temperature `smoothing`."""
+        self.blend.settle()
         weights = self.blend.state.accepted
         certificate = self.engine.certificate(
             weights, self.epsilon, smoothing or self.epsilon or COLDEST * self.hottest
