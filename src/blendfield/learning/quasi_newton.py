@@ -1,9 +1,8 @@
 """Training sets whose messages are optimal after every sweep (forests with tree counting numbers): F is a function of w
 alone, and limited-memory BFGS finds its minimum.
 
-Absolute values and signs are treated as in OWL-QN: the
-pseudo-gradient chooses an orthant, and no trial point leaves it. One evaluation is one sweep and one pass. It has the
-same face as `blend.Blend`.
+Absolute values and signs are treated as in OWL-QN: the pseudo-gradient chooses an orthant, and no trial point leaves
+it. One evaluation is one sweep and one pass. It has the same face as `blend.Blend`.
 """
 
 from __future__ import annotations
