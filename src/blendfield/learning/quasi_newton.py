@@ -80,7 +80,7 @@ class QuasiNewton:
             self._metric = np.where(metric > 0, metric, 1.0) ** TRUST
             self._take(weights, primal, gradient)
             return True
-        assert self._gradient is not None and self._direction is not None
+        assert self._gradient is not None
         moved = weights - state.accepted
         fall = float(self._slope @ moved)
         slack = self.options.slack * max(1.0, abs(state.primal))
