@@ -137,7 +137,6 @@ struct Problem<T>::Deep {
 template <class T>
 void Problem<T>::prepare_certificate() {
     prepared_ = true;
-    const std::vector<Place> where = places();
     const int64_t segments = program_.segments;
     strategy_.assign(segments, two_level);
     for (int64_t e = 0; e < program_.edges; ++e) {
@@ -147,9 +146,9 @@ void Problem<T>::prepare_certificate() {
     }
     if (forbidden_)
         for (int64_t r = 0; r < layout_.regions; ++r) {
-            const Group& g = layout_.groups[where[r].group];
+            const Group& g = layout_.groups[layout_.place(r).group];
             if (!g.forbidden || strategy_[program_.segment[r]] == scaling) continue;
-            const T* table = tables_.data() + table_at(where[r]);
+            const T* table = tables_.data() + table_at(layout_.place(r));
             for (int64_t e = 0; e < g.entries; ++e)
                 if (table[e * g.width] == -infinity) {
                     strategy_[program_.segment[r]] = scaling;
@@ -193,19 +192,21 @@ void Problem<T>::prepare_certificate() {
         if (q_size >= static_cast<int64_t>(no_edge)) throw std::length_error("too many labels for one certificate");
         child_beliefs_.reset(q_size);
         child_q_.assign(slot_lanes, 0);
-        fixed_.assign(layout_.lanes, 0);
-        for_edges(where, [&](int64_t e, int64_t, int, int slot) {
+        for_edges([&](int64_t e, int64_t, int, int slot) {
             const int32_t parent = program_.edge_parents[e], child = program_.edge_children[e];
             if (strategy_[program_.segment[child]] != two_level) return;
-            const Group &pg = layout_.groups[where[parent].group], &cg = layout_.groups[where[child].group];
+            const Group &pg = layout_.groups[layout_.place(parent).group],
+                        &cg = layout_.groups[layout_.place(child).group];
             const int64_t padded = static_cast<int64_t>(pg.blocks) * pg.width;
-            child_q_[child_start_[where[parent].group] + slot * padded + where[parent].lane] =
-                static_cast<unsigned>(q_offset_[where[child].group] +
-                                      static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
-                                      where[child].lane % cg.width);
-            child_width_[where[parent].group][slot] = cg.width;
+            child_q_[child_start_[layout_.place(parent).group] + slot * padded + layout_.place(parent).lane] =
+                static_cast<unsigned>(q_offset_[layout_.place(child).group] +
+                                      static_cast<int64_t>(layout_.place(child).lane / cg.width) * cg.entries *
+                                          cg.width +
+                                      layout_.place(child).lane % cg.width);
+            child_width_[layout_.place(parent).group][slot] = cg.width;
             if (program_.counting[child] == 0) {
-                uint8_t& fixed = fixed_[cg.first_lane + where[child].lane];
+                if (fixed_.empty()) fixed_.assign(layout_.lanes, 0);
+                uint8_t& fixed = fixed_[cg.first_lane + layout_.place(child).lane];
                 if (!fixed) zero_children_.push_back({child, parent, static_cast<int32_t>(slot)});
                 fixed = 1;
             }
@@ -219,12 +220,13 @@ void Problem<T>::prepare_certificate() {
     for (int64_t r = 0; r < layout_.regions; ++r)
         if (strategy_[program_.segment[r]] != two_level) order.push_back(static_cast<int32_t>(r));
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {  // small regions first
-        return layout_.groups[where[a].group].extents.size() < layout_.groups[where[b].group].extents.size();
+        return layout_.groups[layout_.place(a).group].extents.size() <
+               layout_.groups[layout_.place(b).group].extents.size();
     });
     for (int32_t r : order) {
         deep.number[r] = static_cast<int32_t>(deep.regions.size());
         deep.regions.push_back({r, deep.entries, 0, 0, 0, 0});
-        deep.entries += layout_.groups[where[r].group].entries;
+        deep.entries += layout_.groups[layout_.place(r).group].entries;
     }
     std::vector<std::vector<typename Deep::Child>> children(deep.regions.size());
     std::unordered_map<uint64_t, int32_t> node_number;
@@ -244,10 +246,10 @@ void Problem<T>::prepare_certificate() {
         return x;
     };
     std::vector<uint8_t> zero_done(deep.regions.size(), 0);
-    for_edges(where, [&](int64_t e, int64_t, int, int slot) {
+    for_edges([&](int64_t e, int64_t, int, int slot) {
         const int32_t parent = deep.number[program_.edge_parents[e]], child = deep.number[program_.edge_children[e]];
         if (parent < 0) return;
-        const Group& pg = layout_.groups[where[program_.edge_parents[e]].group];
+        const Group& pg = layout_.groups[layout_.place(program_.edge_parents[e]).group];
         const uint32_t mask = pg.slot_masks[slot];
         children[parent].push_back({child, mask});
         if (program_.counting[program_.edge_children[e]] == 0 && !zero_done[child]) {
@@ -280,7 +282,7 @@ void Problem<T>::prepare_certificate() {
         if (component[root] < 0) component[root] = components++, count.push_back(0);
         component[k] = component[root];
         ++count[component[k]];
-        const Group& g = layout_.groups[where[deep.regions[raw[k].first].region].group];
+        const Group& g = layout_.groups[layout_.place(deep.regions[raw[k].first].region).group];
         const int axes = static_cast<int>(g.extents.size());
         const uint32_t mask = raw[k].second;
         const int64_t size = Projected(g.extents.data(), axes, mask).size;
@@ -319,13 +321,13 @@ void Problem<T>::prepare_certificate() {
 template <class T>
 void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps,
                                        double* candidate) {
-    const std::vector<Place> where = zero_children_.empty() ? std::vector<Place>() : places();
     parallel_for(threads_, zero_children_.size(), all_cost_, [&](int64_t begin, int64_t end, int) {
         std::vector<double> hat, marginal;
         for (int64_t k = begin; k < end; ++k) {  // q of a child with c = 0: the marginal of a parent
             const auto& [child, parent, slot] = zero_children_[k];
-            const Group &pg = layout_.groups[where[parent].group], &cg = layout_.groups[where[child].group];
-            hat_of(where, parent, hat);
+            const Group &pg = layout_.groups[layout_.place(parent).group],
+                        &cg = layout_.groups[layout_.place(child).group];
+            hat_of(parent, hat);
             const double temperature = smoothing * program_.counting[parent];
             const double largest = *std::max_element(hat.begin(), hat.end());
             marginal.assign(cg.entries, 0.0);
@@ -333,9 +335,9 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
             for (double& b : hat) total += b = std::exp((b - largest) / temperature);
             Projected(pg.extents.data(), static_cast<int>(pg.extents.size()), pg.slot_masks[slot])
                 .marginalise(hat.data(), marginal.data());
-            double* q = child_beliefs_.data() + q_offset_[where[child].group] +
-                        static_cast<int64_t>(where[child].lane / cg.width) * cg.entries * cg.width +
-                        where[child].lane % cg.width;
+            double* q = child_beliefs_.data() + q_offset_[layout_.place(child).group] +
+                        static_cast<int64_t>(layout_.place(child).lane / cg.width) * cg.entries * cg.width +
+                        layout_.place(child).lane % cg.width;
             for (int64_t y = 0; y < cg.entries; ++y) q[y * cg.width] = marginal[y] / total;
         }
     });
@@ -373,11 +375,10 @@ template <class T>
 void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed,
                                      double* candidate) {
     Deep& deep = *deep_;
-    const std::vector<Place> where = places();
     Buffer<double> q(deep.entries), marginals(deep.marginals);
     const ProblemView<T> smooth = with_epsilon(smoothing);
     auto group_of = [&](const typename Deep::Region& d) -> const Group& {
-        return layout_.groups[where[d.region].group];
+        return layout_.groups[layout_.place(d.region).group];
     };
     auto for_lanes = [&](const ValueItem& item, auto f) {
         const Group& g = layout_.groups[item.group];

@@ -138,7 +138,8 @@ void heavy_block(const ProblemView<T>& view, const GroupView& g, const HeavyItem
 }
 
 // One lane, vectorised over the entries of its rows: for lone large tables, long chains and rare shapes. Rows are read
-// in whole vectors; what lies beyond their end counts as forbidden and so changes neither maxima nor sums.
+// in whole vectors; what lies beyond their end counts as forbidden and so changes neither maxima nor sums. Of the
+// child's labels those in [item.from, item.to) are made: slices along the first axis if the child has it, else columns.
 template <class T, int P, bool SOFT>
 void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem& item, Scratch& scratch) {
     using V = Pack<T, P>;
@@ -157,21 +158,26 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
         if (s != item.slot)
             incoming[others++] = {view.messages + g.slot[s].messages + block * g.slot[s].labels, g.slot[s].strides,
                                   g.slot[s].last_stride, 0};
-    const int last = g.last;
+    const bool slices = slot.strides[0] != 0;
+    const int first = slices ? item.from / slot.strides[0] : 0;
+    const long long each = g.outer / g.extents[0];  // rows of a slice
+    const long long rows = slices ? (item.to - item.from) / slot.strides[0] * each : g.outer;
+    const bool columns = !slices && slot.last_stride && slot.labels == g.last;
+    const int begin = columns ? item.from : 0, last = columns ? item.to : g.last;
     const V lowest = minus_infinity<V>(), scale = fill<V>(inverse);
-    for (int c = 0; c < slot.labels + P; ++c) best[c] = -Limits<T>::infinity, sums[c] = 0;
+    for (int c = item.from; c < item.to + P; ++c) best[c] = -Limits<T>::infinity, sums[c] = 0;
     for (int pass = 0; pass < (SOFT ? 2 : 1); ++pass) {
-        int digit[max_axes] = {};
-        int own = 0;
-        for (int k = 0; k < others; ++k) incoming[k].offset = 0;
-        const T* row = table;
-        for (long long o = 0; o < g.outer; ++o, row += last) {
+        int digit[max_axes] = {first};
+        int own = first * slot.strides[0];
+        for (int k = 0; k < others; ++k) incoming[k].offset = first * incoming[k].strides[0];
+        const T* row = table + first * each * g.last;
+        for (long long o = 0; o < rows; ++o, row += g.last) {
             T constant = 0;
             for (int k = 0; k < others; ++k)
                 if (!incoming[k].last_stride) constant += incoming[k].start[incoming[k].offset];
             const V shift = fill<V>(slot.last_stride ? T(0) : finite(best[own]));
             V collected = pass ? fill<V>(0) : lowest;
-            for (int y = 0; y < last; y += P) {
+            for (int y = begin; y < last; y += P) {
                 V v = Lanes<V>::load(row + y) + fill<V>(constant);
                 for (int k = 0; k < others; ++k)
                     if (incoming[k].last_stride) v += Lanes<V>::load(incoming[k].start + incoming[k].offset + y);
@@ -205,15 +211,15 @@ void heavy_rows(const ProblemView<T>& view, const GroupView& g, const HeavyItem&
             }
         }
     }
-    int c = 0;
+    int c = item.from;
     if constexpr (SOFT) {
         const V warm = fill<V>(temperature);
-        for (; c + P <= slot.labels; c += P)
+        for (; c + P <= item.to; c += P)
             Lanes<V>::store(out + c, finish_message(Lanes<V>::load(best + c), Lanes<V>::load(sums + c), warm));
-        if (c < slot.labels)
+        if (c < item.to)
             Lanes<V>::store(best + c, finish_message(Lanes<V>::load(best + c), Lanes<V>::load(sums + c), warm));
     }
-    for (; c < slot.labels; ++c) out[c] = best[c];
+    for (; c < item.to; ++c) out[c] = best[c];
 }
 
 template <class T>

@@ -44,22 +44,20 @@ struct Incidence {
 template <class T>
 std::vector<double> Problem<T>::score(const int64_t* labels) const {
     std::vector<double> out(program_.segments, 0.0);
-    const std::vector<Place> where = places();
     int axes[32];
     for (int64_t r = 0; r < layout_.regions; ++r) {
-        const Group& g = layout_.groups[where[r].group];
+        const Group& g = layout_.groups[layout_.place(r).group];
         Layout::core_axes(program_, r, axes);
         int64_t entry = 0;
         for (size_t a = 0; a < g.extents.size(); ++a)
             entry = entry * g.extents[a] + labels[program_.region_variables[program_.region_offsets[r] + axes[a]]];
-        out[program_.segment[r]] += static_cast<double>(tables_[table_at(where[r]) + entry * g.width]);
+        out[program_.segment[r]] += static_cast<double>(tables_[table_at(layout_.place(r)) + entry * g.width]);
     }
     return out;
 }
 
 template <class T>
 void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
-    const std::vector<Place> where = places();
     const Incidence incidence(program_);
     std::vector<Rank> ranks;
     int axes[32];
@@ -70,7 +68,7 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
             ranks.assign(count, Rank{});
             for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
                 const int32_t r = incidence.region[k];
-                const Group& g = layout_.groups[where[r].group];
+                const Group& g = layout_.groups[layout_.place(r).group];
                 Layout::core_axes(program_, r, axes);
                 int64_t entry = 0, step = 0;
                 for (size_t a = 0; a < g.extents.size(); ++a) {
@@ -82,7 +80,7 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
                     else
                         entry += labels[variable];
                 }
-                const T* table = tables_.data() + table_at(where[r]);
+                const T* table = tables_.data() + table_at(layout_.place(r));
                 for (int y = 0; y < count; ++y) ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
             }
             int best = static_cast<int>(labels[v]);
@@ -100,8 +98,8 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
 
 // Table of hat_r in core order (mathematics: theta + messages of the children - messages to the parents).
 template <class T>
-void Problem<T>::hat_of(const std::vector<Place>& where, int64_t region, std::vector<double>& out) const {
-    const Place& place = where[region];
+void Problem<T>::hat_of(int64_t region, std::vector<double>& out) const {
+    const Layout::Place place = layout_.place(region);
     const Group& g = layout_.groups[place.group];
     const int axes = static_cast<int>(g.extents.size());
     const int64_t block = place.lane / g.width, lane = place.lane % g.width;
@@ -137,7 +135,6 @@ void Problem<T>::hat_of(const std::vector<Place>& where, int64_t region, std::ve
 
 template <class T>
 void Problem<T>::belief_labels(int64_t* labels) const {
-    const std::vector<Place> where = places();
     std::vector<int32_t> first_parent(layout_.regions, -1);  // needed where c = 0: hat is flat there
     for (int64_t e = program_.edges - 1; e >= 0; --e)
         first_parent[program_.edge_children[e]] = program_.edge_parents[e];
@@ -146,10 +143,10 @@ void Problem<T>::belief_labels(int64_t* labels) const {
         if (program_.region_offsets[r + 1] - program_.region_offsets[r] != 1) continue;
         const int32_t variable = program_.region_variables[program_.region_offsets[r]];
         if (program_.counting[r] == 0 && first_parent[r] >= 0) {
-            hat_of(where, first_parent[r], hat);
+            hat_of(first_parent[r], hat);
             int axes[32], digit[32] = {}, own = 0;
             Layout::core_axes(program_, first_parent[r], axes);
-            const std::vector<int>& extents = layout_.groups[where[first_parent[r]].group].extents;
+            const std::vector<int>& extents = layout_.groups[layout_.place(first_parent[r]).group].extents;
             const int64_t start = program_.region_offsets[first_parent[r]];
             const int n = static_cast<int>(extents.size());
             for (int a = 0; a < n; ++a)
@@ -163,7 +160,7 @@ void Problem<T>::belief_labels(int64_t* labels) const {
                 }
             }
         } else {
-            hat_of(where, r, best);
+            hat_of(r, best);
             if (program_.counting[r] < 0)
                 for (double& entry : best) entry = std::isinf(entry) ? entry : -entry;
         }
@@ -175,7 +172,6 @@ void Problem<T>::belief_labels(int64_t* labels) const {
 // sum over its regions of the best completion, given the labels fixed before. Ties go to the lowest label.
 template <class T>
 void Problem<T>::decode(int64_t* labels) const {
-    const std::vector<Place> where = places();
     const Incidence incidence(program_);
     std::vector<int32_t> order(program_.variables), rank(program_.variables, -1);
     std::iota(order.begin(), order.end(), 0);
@@ -192,9 +188,9 @@ void Problem<T>::decode(int64_t* labels) const {
         ranks.assign(count, Rank{});
         for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
             const int32_t r = incidence.region[k];
-            const Group& g = layout_.groups[where[r].group];
+            const Group& g = layout_.groups[layout_.place(r).group];
             const int n = static_cast<int>(g.extents.size());
-            hat_of(where, r, hat);
+            hat_of(r, hat);
             Layout::core_axes(program_, r, axes);
             int32_t variable[32];
             int digit[32] = {}, own = 0;
@@ -228,8 +224,8 @@ template void Problem<double>::belief_labels(int64_t*) const;
 template void Problem<float>::belief_labels(int64_t*) const;
 template void Problem<double>::local_search(int64_t*, int64_t) const;
 template void Problem<float>::local_search(int64_t*, int64_t) const;
-template void Problem<double>::hat_of(const std::vector<Place>&, int64_t, std::vector<double>&) const;
-template void Problem<float>::hat_of(const std::vector<Place>&, int64_t, std::vector<double>&) const;
+template void Problem<double>::hat_of(int64_t, std::vector<double>&) const;
+template void Problem<float>::hat_of(int64_t, std::vector<double>&) const;
 template void Problem<double>::decode(int64_t*) const;
 template void Problem<float>::decode(int64_t*) const;
 

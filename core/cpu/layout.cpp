@@ -14,6 +14,8 @@ namespace {
 
 constexpr int64_t wide_block_bytes = 1 << 20;    // a block of 32 lanes larger than this is stored in blocks of 8
 constexpr int64_t narrow_block_bytes = 4 << 20;  // and a block of 8 larger than this lane by lane
+constexpr int64_t part_entries = 1 << 15;        // larger lone tables are worked on in parts of about this size
+constexpr int part_labels = 64;                  // with so many of the child's labels at least
 
 uint64_t mix(uint64_t h, uint64_t value) {
     h ^= value + 0x9e3779b97f4a7c15ull + (h << 6) + (h >> 2);
@@ -44,6 +46,18 @@ int choose_width(int64_t lanes, int64_t slots, int64_t packs, int64_t entries, i
     return by_lanes < by_rows ? 1 : width;
 }
 
+// How many of the child's labels go into one part of a message, for several threads to share a lone table: whole slices
+// along the first axis, or columns for a child that is the last axis. The same on any number of threads.
+int labels_in_part(const Group& g, int slot) {
+    const int labels = g.slots[slot].labels, slice = g.strides[slot].front();
+    const bool columns = g.slots[slot].last_stride && labels == g.extents.back();
+    const int64_t parts = g.entries / part_entries;
+    if (g.width > 1 || parts < 2 || (slice == 0 && !columns)) return labels;
+    const int step = slice == 0 ? part_labels : slice;
+    const int64_t wanted = std::max<int64_t>((labels + parts - 1) / parts, part_labels);
+    return static_cast<int>(std::min<int64_t>((wanted + step - 1) / step * step, labels));
+}
+
 }  // namespace
 
 void Layout::core_axes(const ProgramArrays& p, int64_t region, int* axes) {
@@ -54,6 +68,13 @@ void Layout::core_axes(const ProgramArrays& p, int64_t region, int* axes) {
         const int32_t ca = p.cardinalities[variables[a]], cb = p.cardinalities[variables[b]];
         return ca != cb ? ca < cb : variables[a] < variables[b];
     });
+}
+
+Layout::Place Layout::place(int64_t region) const {
+    const int32_t lane = lane_of_region[region];
+    const auto next = std::upper_bound(groups.begin(), groups.end(), lane,
+                                       [](int32_t value, const Group& g) { return value < g.first_lane; });
+    return {static_cast<int32_t>(next - groups.begin()) - 1, lane - static_cast<int32_t>(next[-1].first_lane)};
 }
 
 std::span<const LightBlock> Layout::lights_of(int group, int block) const {
@@ -68,8 +89,8 @@ std::span<const LightBlock> Layout::lights_of(int group, int block) const {
 int64_t Layout::bytes() const {
     int64_t total = 0;
     auto add = [&](const auto& v) { total += static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
-    add(region_of_lane), add(permuted), add(lights), add(edges), add(index), add(weights), add(all_items),
-        add(rest_items);
+    add(region_of_lane), add(lane_of_region), add(permuted), add(lights), add(edges), add(index), add(weights),
+        add(all_items), add(rest_items);
     for (const auto& g : groups) add(g.counting);
     for (const auto& h : heavy) add(h);
     for (const auto& b : heavy_blocks) add(b);
@@ -190,7 +211,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         }
 
     // Offsets of tables, lanes, messages.
-    std::vector<int32_t> lane_of(p.regions);
+    out.lane_of_region.resize(p.regions);
     for (size_t k = 0; k < out.groups.size(); ++k) {
         Group& g = out.groups[k];
         g.blocks = (g.lanes + g.width - 1) / g.width;
@@ -208,7 +229,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         out.permuted.resize(out.lanes, 0);
         for (int lane = 0; lane < g.lanes; ++lane) {
             const int32_t region = members[k][lane].region;
-            lane_of[region] = lane;
+            out.lane_of_region[region] = static_cast<int32_t>(g.first_lane + lane);
             out.region_of_lane[g.first_lane + lane] = region;
             Layout::core_axes(p, region, axes);
             out.permuted[g.first_lane + lane] = !std::is_sorted(axes, axes + g.extents.size());
@@ -279,7 +300,10 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                     uint32_t mask = 0;
                     for (int lane = 0; lane < filled; ++lane)
                         if ((todo >> lane & 1) && child_class(lane) == c) mask |= 1u << lane;
-                    out.heavy[c].push_back({static_cast<int>(k), static_cast<int>(s), b, mask});
+                    const int labels = g.slots[s].labels, part = labels_in_part(g, static_cast<int>(s));
+                    for (int from = 0; from < labels; from += part)
+                        out.heavy[c].push_back(
+                            {static_cast<int>(k), static_cast<int>(s), b, mask, from, std::min(labels, from + part)});
                     todo &= ~mask;
                 }
             }
@@ -291,9 +315,8 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                     const int32_t parent = p.edge_parents[e];
                     const Group& pg = out.groups[group_of[parent]];
                     const SlotView& slot = pg.slots[slot_of_edge[e]];
-                    const int64_t at = slot.messages +
-                                       static_cast<int64_t>(lane_of[parent] / pg.width) * slot.labels * pg.width +
-                                       lane_of[parent] % pg.width;
+                    const int64_t lane_of = out.lane_of_region[parent] - pg.first_lane;
+                    const int64_t at = slot.messages + lane_of / pg.width * slot.labels * pg.width + lane_of % pg.width;
                     parents[lane].push_back(
                         {group_of[parent], slot_of_edge[e], parent, pg.width, static_cast<unsigned>(at)});
                 }
@@ -396,7 +419,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         h.shrink_to_fit();
         std::vector<int>& blocks = out.heavy_blocks.emplace_back();
         for (size_t k = 0; k < h.size(); ++k)
-            if (k == 0 || h[k].group != h[k - 1].group || h[k].block != h[k - 1].block)
+            if (k == 0 || h[k].group != h[k - 1].group || h[k].block != h[k - 1].block || h[k].from > 0)
                 blocks.push_back(static_cast<int>(k));
         blocks.push_back(static_cast<int>(h.size()));
         blocks.shrink_to_fit();

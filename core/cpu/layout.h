@@ -43,6 +43,7 @@ struct Layout {
     std::vector<Group> groups;
     std::vector<GroupView> views;
     std::vector<int32_t> region_of_lane;  // [padded lanes], -1: padding
+    std::vector<int32_t> lane_of_region;  // [regions], padded lane
     std::vector<uint8_t> permuted;        // [padded lanes] the user's axes come in another order than the core's
     std::vector<LightBlock> lights;
     std::vector<ParentEdge> edges;
@@ -61,6 +62,11 @@ struct Layout {
     int most_slots = 0, most_parents = 0;
     bool positive_hats = true;  // every c_r + sum c_p > 0: the value after a sweep comes for free
     int64_t bytes() const;
+
+    struct Place {  // of a region
+        int32_t group, lane;
+    };
+    Place place(int64_t region) const;
 
     // The light blocks that share one block of lanes (most often a single one).
     std::span<const LightBlock> lights_of(int group, int block) const;

@@ -233,18 +233,7 @@ void Problem<T>::line(const T* direction, const double* steps, int count, double
 // ------------------------------------------------------------------------------------------------------- places
 
 template <class T>
-std::vector<typename Problem<T>::Place> Problem<T>::places() const {
-    std::vector<Place> out(layout_.regions);
-    for (size_t k = 0; k < layout_.groups.size(); ++k) {
-        const Group& g = layout_.groups[k];
-        for (int lane = 0; lane < g.lanes; ++lane)
-            out[layout_.region_of_lane[g.first_lane + lane]] = {static_cast<int32_t>(k), lane};
-    }
-    return out;
-}
-
-template <class T>
-int64_t Problem<T>::table_at(const Place& place) const {
+int64_t Problem<T>::table_at(Layout::Place place) const {
     const Group& g = layout_.groups[place.group];
     return g.tables + static_cast<int64_t>(place.lane / g.width) * g.entries * g.width + place.lane % g.width;
 }
@@ -271,22 +260,21 @@ template <class T>
 void Problem<T>::find_support() {
     for (int64_t k = 0; k < tables_.size() && !forbidden_; ++k) forbidden_ = tables_[k] == -infinity;
     if (!forbidden_) return;
-    const std::vector<Place> where = places();
     struct Link {
         int32_t parent, child;
         int32_t slot;
     };
     std::vector<Link> links(program_.edges);
     std::vector<std::vector<int32_t>> of_region(layout_.regions);
-    for_edges(where, [&](int64_t e, int64_t, int, int slot) {
+    for_edges([&](int64_t e, int64_t, int, int slot) {
         links[e] = {program_.edge_parents[e], program_.edge_children[e], slot};
         of_region[links[e].parent].push_back(static_cast<int32_t>(e));
         of_region[links[e].child].push_back(static_cast<int32_t>(e));
     });
     const T lowest = -std::numeric_limits<T>::infinity();
     auto empty = [&](int32_t r) {
-        const Group& g = layout_.groups[where[r].group];
-        const int64_t at = table_at(where[r]);
+        const Group& g = layout_.groups[layout_.place(r).group];
+        const int64_t at = table_at(layout_.place(r));
         for (int64_t e = 0; e < g.entries; ++e)
             if (tables_[at + e * g.width] != lowest) return false;
         return true;
@@ -305,9 +293,9 @@ void Problem<T>::find_support() {
         const int32_t e = queue[head];
         queued[e] = 0;
         const Link& link = links[e];
-        const Group& pg = layout_.groups[where[link.parent].group];
-        const Group& cg = layout_.groups[where[link.child].group];
-        const int64_t parent = table_at(where[link.parent]), child = table_at(where[link.child]);
+        const Group& pg = layout_.groups[layout_.place(link.parent).group];
+        const Group& cg = layout_.groups[layout_.place(link.child).group];
+        const int64_t parent = table_at(layout_.place(link.parent)), child = table_at(layout_.place(link.child));
         const std::vector<int>& strides = pg.strides[link.slot];
         const int axes = static_cast<int>(pg.extents.size());
         extends.assign(cg.entries, 0);

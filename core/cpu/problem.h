@@ -93,16 +93,12 @@ class Problem {
     int64_t bytes() const;
 
   private:
-    struct Place {  // of a region in the layout
-        int32_t group, lane;
-    };
     void run_class(int c, double* values);  // `values`: per light block, see Kernels::light
     ProblemView<T> with_epsilon(double epsilon) const;
-    std::vector<Place> places() const;
     // Calls f(edge, position of label 0 in the message array, stride, slot) over the program's edges.
     template <class F>
-    void for_edges(const std::vector<Place>& places, F f) const;
-    int64_t table_at(const Place& place) const;  // position of entry 0 of a region; entries are `width` apart
+    void for_edges(F f) const;
+    int64_t table_at(Layout::Place place) const;  // position of entry 0 of a region; entries are `width` apart
     void load_tables(const T* tables);
     int64_t first_unusable(const T* tables) const;
     void marginals_of_parents(T* beliefs) const;
@@ -117,7 +113,7 @@ class Problem {
     void general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed, double* candidate);
     void write_candidate(const ValueItem& item, const double* block, double* candidate) const;
     void prepare_certificate();
-    void hat_of(const std::vector<Place>& places, int64_t region, std::vector<double>& out) const;
+    void hat_of(int64_t region, std::vector<double>& out) const;
 
     ProgramArrays program_;
     Layout layout_;
@@ -161,7 +157,7 @@ class Problem {
 
 template <class T>
 template <class F>
-void Problem<T>::for_edges(const std::vector<Place>& places, F f) const {
+void Problem<T>::for_edges(F f) const {
     int axes[32];
     int64_t current = -1;
     for (int64_t e = 0; e < program_.edges; ++e) {
@@ -174,7 +170,7 @@ void Problem<T>::for_edges(const std::vector<Place>& places, F f) const {
         for (int64_t k = program_.region_offsets[child]; k < program_.region_offsets[child + 1]; ++k)
             for (int a = 0; a < order; ++a)
                 if (variables[axes[a]] == program_.region_variables[k]) mask |= 1u << a;
-        const Place& place = places[parent];
+        const Layout::Place place = layout_.place(parent);
         const Group& g = layout_.groups[place.group];
         const size_t s = std::lower_bound(g.slot_masks.begin(), g.slot_masks.end(), mask) - g.slot_masks.begin();
         const SlotView& slot = g.slots[s];

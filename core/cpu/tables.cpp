@@ -132,8 +132,7 @@ void Problem<T>::marginal_of_parent(int64_t edge, T* out) const {
 
 template <class T>
 void Problem<T>::copy_messages(T* flat, bool out) {
-    const std::vector<Place> where = places();
-    for_edges(where, [&](int64_t e, int64_t at, int stride, int) {
+    for_edges([&](int64_t e, int64_t at, int stride, int) {
         const int32_t child = program_.edge_children[e];
         for_user_entries(program_, child, [&](int64_t user, int64_t entry) {
             if (out)
@@ -154,9 +153,8 @@ template <class T>
 void Problem<T>::set_messages(const T* in) {
     copy_messages(const_cast<T*>(in), false);
     if (forbidden_) {  // labels without support carry no message
-        const std::vector<Place> where = places();
-        for_edges(where, [&](int64_t e, int64_t at, int stride, int) {
-            const Place& child = where[program_.edge_children[e]];
+        for_edges([&](int64_t e, int64_t at, int stride, int) {
+            const Layout::Place child = layout_.place(program_.edge_children[e]);
             const Group& g = layout_.groups[child.group];
             const int64_t table = table_at(child);
             for (int64_t y = 0; y < g.entries; ++y)

@@ -58,6 +58,7 @@ struct HeavyItem {  // mu for one slot of one block
     int slot;
     int block;
     unsigned mask;
+    int from, to;  // the labels of the child to make; fewer than all of them for parts of large tables only
 };
 struct ValueItem {  // the lanes `mask` of one block; `light` finds their messages upwards, -1: outer regions
     int group;

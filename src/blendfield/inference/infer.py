@@ -25,7 +25,7 @@ def infer(
     graph: RegionGraph | list[RegionGraph] | tuple[RegionGraph, ...],
     potentials: Any,
     epsilon: float = 1.0,
-    counting_numbers: Any = "auto",
+    counting_numbers: Any = "ones",
     method: str = "norm-product",
     max_iterations: int = 1000,
     tolerance: float = 1e-6,
@@ -63,8 +63,9 @@ def infer(
     epsilon
         Temperature: 1 sums, 0 maximises.
     counting_numbers
-        "ones", "cover", "cover-outer", "bethe", "trw" or an array [R]; "auto": "ones" for norm-product, "bethe" for
-        belief propagation. Mean field and exact inference need none and ignore them.
+        "ones", "cover", "cover-outer", "bethe", "trw" or an array [R]; "auto": those of the method, "ones" for
+        norm-product, "bethe" for belief propagation, which takes the default "ones" for its own, too (an array of ones
+        is taken as it is). Mean field and exact inference need none and ignore them.
     method
         "norm-product": certified bounds. Forests with tree counting numbers ("bethe") are solved exactly by two passes.
         "belief-propagation": sum-product (max-product at epsilon = 0), on nested regions generalised; upper is the

@@ -50,7 +50,8 @@ def belief_propagation(task: Task) -> Outcome:
 
 def _pass_messages(task: Task, own_numbers: str, propagation: bool) -> Outcome:
     options = task.options
-    numbers = [own_numbers if isinstance(given, str) and given == "auto" else given for given in task.counting_numbers]
+    default = ("auto", "ones")
+    numbers = [own_numbers if isinstance(given, str) and given in default else given for given in task.counting_numbers]
     models = build_models(task.graphs, numbers, options.epsilon, task.single, warn_uncertified=not propagation)
     estimate = task.backend.estimate_bytes(models.program, options.dtype)
     task.require_memory(estimate, "inference")

@@ -30,6 +30,10 @@ ZERO_REPLACEMENT = 1e-3
 """Zero counting numbers of outer regions become this share of the mean positive one: at 0 descent gets stuck."""
 
 
+CALLER = 5
+"""stack frames from `build_models` up to whoever called `infer`"""
+
+
 class Kind(IntEnum):
     """What is known about a segment, and so what its numbers mean."""
 
@@ -79,12 +83,10 @@ def build_models(
     `warn_uncertified`: say so when negative counting numbers leave nothing certified.
     """
     union = disjoint_union(graphs)
-    numbers = np.concatenate(
-        [
-            _model_numbers(graph, spec, epsilon, "" if single else f"model {k}: ")
-            for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True))
-        ]
-    )
+    per_model = []
+    for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True)):
+        per_model.append(_model_numbers(graph, spec, epsilon, "" if single else f"model {k}: "))
+    numbers = np.concatenate(per_model)
     graph = union.graph
     parents, children = relink(graph, numbers)
     segment, num_segments = components(graph, parents, children)
@@ -114,7 +116,7 @@ def build_models(
             f"{where}region {region - int(starts[model])} has counting number {numbers[region]:g} < 0 and the relinked "
             "graph is no forest with tree counting numbers: the result is not certified",
             BlendfieldWarning,
-            stacklevel=4,
+            stacklevel=CALLER,
         )
     return Models(
         graphs=graphs,
@@ -165,7 +167,7 @@ def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) ->
                 f"{where}{int(zero.sum())} outer regions have counting number 0, first region {int(zero.argmax())}; "
                 f"{replacement:g} is used there, since message passing gets stuck at 0",
                 BlendfieldWarning,
-                stacklevel=5,
+                stacklevel=CALLER + 1,
             )
     return numbers
 
