@@ -49,7 +49,7 @@ def samples(side: int, count: int) -> list[bf.Sample]:
     ]
 
 
-def run(folder: Path, side: int, count: int) -> None:
+def run(folder: Path, side: int, count: int, iterations: int) -> None:
     """The run that is killed; says on its output when a write begins and ends."""
     write = checkpoint.write
 
@@ -59,7 +59,7 @@ def run(folder: Path, side: int, count: int) -> None:
         print("written", flush=True)
 
     checkpoint.write = told  # type: ignore[assignment]
-    learner = bf.BlendedLearner(0.2, 1.0, "cover", tolerance=1e-7, max_iterations=400)
+    learner = bf.BlendedLearner(0.2, 1.0, "cover", tolerance=1e-7, max_iterations=iterations)
     data = samples(side, count)
     print("begins", flush=True)
     learner.fit(data, checkpoint=folder / "checkpoint", checkpoint_every=2, resume=True)
@@ -93,13 +93,14 @@ def main() -> None:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--side", type=int, default=48)
     parser.add_argument("--count", type=int, default=8)
+    parser.add_argument("--iterations", type=int, default=400)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--output", type=Path, default=Path("results/kills.json"))
     parser.add_argument("--run", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    size = [f"--side={options.side}", f"--count={options.count}"]
+    size = [f"--side={options.side}", f"--count={options.count}", f"--iterations={options.iterations}"]
     if options.run is not None:
-        run(options.run, options.side, options.count)
+        run(options.run, options.side, options.count, options.iterations)
         return
     rng = random.Random(options.seed)
     with tempfile.TemporaryDirectory() as alone, tempfile.TemporaryDirectory() as killed:

@@ -1,5 +1,7 @@
 """Learning and inference, blended, in random fields."""
 
+import logging
+
 from blendfield.errors import (
     BlendfieldError,
     BlendfieldWarning,
@@ -50,6 +52,8 @@ from blendfield.graph import (
 from blendfield.inference import Anderson, Messages, Progress, Result, infer
 from blendfield.learning import BlendedLearner, TrainingProgress
 from blendfield.model import FixedPotentials, FreeWeights, Sample, TableFeatures, TiedLinear, WeightedHamming
+
+logging.getLogger("blendfield").addHandler(logging.NullHandler())  # the program that uses us decides
 
 __version__ = "0.1.0"
 

@@ -168,7 +168,15 @@ def test_killed_runs_go_on(tmp_path):
     """benchmarks/kills.py in small: SIGKILL at random moments, also during writes."""
     script = Path(__file__).parents[2] / "benchmarks" / "kills.py"
     output = tmp_path / "kills.json"
-    command = [sys.executable, str(script), "--kills=2", "--side=12", "--count=2", f"--output={output}"]
+    command = [
+        sys.executable,
+        str(script),
+        "--kills=2",
+        "--side=12",
+        "--count=2",
+        "--iterations=30",
+        f"--output={output}",
+    ]
     subprocess.run(command, check=True, capture_output=True)
     result = json.loads(output.read_text())
     assert result["kills"] == 2

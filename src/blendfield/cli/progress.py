@@ -2,47 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import sys
-import time
-from typing import TextIO
-
 from blendfield.inference import Progress
+from blendfield.terminal import TerminalLine
 
-SECONDS_BETWEEN = 0.1
 
-
-class ProgressLine:
+class ProgressLine(TerminalLine):
     """A callback for `infer` that rewrites one line of the standard error; silent where that is no terminal."""
 
-    def __init__(self, stream: TextIO | None = None, wanted: bool = True) -> None:
-        self._stream = sys.stderr if stream is None else stream
-        self.active = wanted and self._stream.isatty() and os.environ.get("TERM") != "dumb"
-        self._shown_at = -1.0
-        self._width = 0
-
     def __call__(self, progress: Progress) -> None:
-        now = time.monotonic()
-        if self.active and now - self._shown_at >= SECONDS_BETWEEN:
-            self._shown_at = now
+        if self.due:
             bounds = f"lower {progress.lower:.6g}  upper {progress.upper:.6g}  gap {progress.gap:.2g}"
-            self._write(f"sweep {progress.iteration}  {bounds}  {progress.seconds:.1f} s")
-
-    def clear(self) -> None:
-        """Leaves the line empty, for what follows."""
-        if self._width:
-            self._write("")
-            self._stream.write("\r")
-            self._stream.flush()
-
-    def _write(self, text: str) -> None:
-        text = text[: self._columns() - 1]  # a full line would go on to the next one
-        self._stream.write("\r" + text + " " * (self._width - len(text)))
-        self._stream.flush()
-        self._width = len(text)
-
-    def _columns(self) -> int:
-        try:
-            return max(os.get_terminal_size(self._stream.fileno()).columns, 2)
-        except OSError:
-            return 80
+            self.show(f"sweep {progress.iteration}  {bounds}  {progress.seconds:.1f} s")

@@ -44,10 +44,12 @@ class Identity:
     """uint8 [N, 16], see `model.digest`"""
 
 
-def identity_of(learner: Any, every: int, layout: WeightLayout, samples: npt.NDArray[np.uint8]) -> Identity:
-    """Of a run that begins; `every`: iterations between checkpoints."""
+def identity_of(
+    learner: Any, belongs: dict[str, Any], layout: WeightLayout, samples: npt.NDArray[np.uint8]
+) -> Identity:
+    """Of a run that begins; `belongs`: what else its course depends on, by name."""
     names = [name for name in option_names(type(learner)) if name not in (*UNSAVED, *LIMITS)]
-    options = {"checkpoint_every": every, **{name: getattr(learner, name) for name in names}}
+    options = {**belongs, **{name: getattr(learner, name) for name in names}}
     return Identity(type(learner).__name__, options, layout, samples)
 
 

@@ -7,14 +7,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from blendfield.backends.protocol import FloatArray
-from blendfield.errors import LabelError
+from blendfield.errors import LabelError, OptionError
+from blendfield.inference import memory
 from blendfield.learning.blend import BlendOptions
 from blendfield.learning.checkpoint import Checkpoints, identity_of
 from blendfield.learning.checkpoint import resume as resume_run
-from blendfield.learning.compile import TrainingSet, compile_training_set, regulariser_of
+from blendfield.learning.compile import TrainingSet, chunk_bounds, compile_training_set, regulariser_of
+from blendfield.learning.estimate import MemoryEstimate, estimate_memory
 from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
+from blendfield.learning.progress import TrainingLine
+from blendfield.learning.storage import option_names
 from blendfield.learning.training import Limits, Training, TrainingProgress
+from blendfield.learning.validation import Validation
 from blendfield.model.digest import digests
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
@@ -55,9 +60,15 @@ class BlendedLearner(Predictor):
         Called after every iteration with a `TrainingProgress`; stops when it returns True.
     certificate_every
         Iterations between certificates; "auto": after 1, 2, 4, 8, then a fifth more each time.
+    validation_every, patience
+        With a validation set: iterations between checks, and checks without a better result before training stops.
+    verbose
+        Shows a line of progress on the terminal. The logger "blendfield.learning" is told of every certificate anyway.
 
     After `fit`: weights_ float64 [K], blocks_ {name: view of weights_ in the block's shape}, primal_, dual_, gap_,
-    history_ (equal-length arrays iteration, primal, dual, gap, passes, seconds), stop_reason_, converged_, n_iter_.
+    history_ (equal-length arrays iteration, primal, dual, gap, passes, seconds), converged_, n_iter_, stop_reason_
+    ("converged", "time_limit", "max_iterations", "validation", "callback", "interrupted" by Ctrl-C, or "stalled":
+    rounding allows no progress any more), validation_ (arrays iteration, error; None without a validation set).
     """
 
     def __init__(
@@ -81,6 +92,9 @@ class BlendedLearner(Predictor):
         time_limit: float | None = None,
         callback: Callable[[TrainingProgress], object] | None = None,
         certificate_every: int | str = "auto",
+        validation_every: int = 10,
+        patience: int = 5,
+        verbose: bool = False,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -100,6 +114,9 @@ class BlendedLearner(Predictor):
         self.time_limit = time_limit
         self.callback = callback
         self.certificate_every = certificate_every
+        self.validation_every = validation_every
+        self.patience = patience
+        self.verbose = verbose
         self._options()
 
     def _options(self) -> LearnerOptions:
@@ -112,6 +129,7 @@ class BlendedLearner(Predictor):
         samples: Sequence[Sample],
         initial: Any = None,
         *,
+        validation: Sequence[Sample] | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int = 50,
         checkpoint_seconds: float = 0.0,
@@ -120,7 +138,10 @@ class BlendedLearner(Predictor):
         """Learn from labelled samples.
 
         initial
-            Weights float [K] or a fitted learner to start from.
+            Weights float [K] or a fitted learner to start from; of its blocks those are taken that are here too.
+        validation
+            Labelled samples on which labels are predicted every `validation_every` iterations. The weights with the
+            fewest wrong labels there are kept; after `patience` checks without better ones the run stops.
         checkpoint
             A file that keeps the state of the run, written anew every `checkpoint_every` iterations, at most once in
             `checkpoint_seconds`.
@@ -129,15 +150,17 @@ class BlendedLearner(Predictor):
         """
         options = self._options()
         keep = check_checkpoint_options(checkpoint, checkpoint_every, checkpoint_seconds, resume)
-        samples = check_samples(samples)
-        if not samples:
-            raise LabelError("no samples: fit needs at least one")
-        layout = WeightLayout.of_samples(samples)
+        samples, layout = self._samples_and_layout(samples)
         start = initial_weights(initial, layout)
-        training_set = compile_training_set(samples, layout, self.counting_numbers, options)
+        watch = None
+        if validation is not None:
+            watch = Validation(self, layout, check_samples(validation), options.patience, options.validation_every)
+        training_set = self._compile(samples, layout, options)
         training = self._training(options, training_set, layout, start, initial is not None)
+        training.limits.validation = watch
         if keep is not None:
-            identity = identity_of(self, keep.every, layout, digests(samples))
+            belongs = {"checkpoint_every": keep.every, "validation": None if watch is None else digests(watch.samples)}
+            identity = identity_of(self, belongs, layout, digests(samples))
             training.limits.checkpoint = Checkpoints(keep.path, identity, keep.seconds)
             training.limits.checkpoint_every = keep.every
             if resume and os.path.exists(keep.path):
@@ -145,6 +168,57 @@ class BlendedLearner(Predictor):
         training.run()
         self._take(training, layout)
         return self
+
+    def path(
+        self, samples: Sequence[Sample], C: Sequence[Any] | None = None, epsilon: Sequence[float] | None = None
+    ) -> list[BlendedLearner]:
+        """Learners fitted one after the other, each starting from weights and messages of the one before.
+
+        For every temperature of `epsilon`, in order, every strength of `C`, in order; None: that of this learner. The
+        samples are compiled once. From large to small is the quick way for both.
+        """
+        strengths = [self.C] if C is None else list(C)
+        temperatures = [self.epsilon] if epsilon is None else list(epsilon)
+        learners = [self._with(epsilon=hot, C=strength) for hot in temperatures for strength in strengths]
+        if not learners:
+            raise OptionError("path needs at least one C and one epsilon")
+        checked = [learner._options() for learner in learners]
+        samples, layout = self._samples_and_layout(samples)
+        for learner in learners:
+            regulariser_of(layout, learner.C, learner.l1, learner.sign)  # finds faults now
+        training_set = self._compile(samples, layout, checked[0])
+        weights = initial_weights(None, layout)
+        for number, (learner, options) in enumerate(zip(learners, checked, strict=True)):
+            training = learner._training(options, training_set, layout, weights, number > 0)
+            training.run()
+            learner._take(training, layout)
+            weights = learner.weights_
+            if training.reason in ("interrupted", "callback"):
+                return learners[: number + 1]
+        return learners
+
+    def memory_estimate(self, samples: Sequence[Sample]) -> MemoryEstimate:
+        """About how many bytes `fit` will take beyond the samples themselves, before any work is done."""
+        options = self._options()
+        samples, _ = self._samples_and_layout(samples)
+        return estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
+
+    def _samples_and_layout(self, samples: Any) -> tuple[list[Sample], WeightLayout]:
+        listed = check_samples(samples)
+        if not listed:
+            raise LabelError("no samples: training needs at least one")
+        return listed, WeightLayout.of_samples(listed)
+
+    def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> TrainingSet:
+        """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
+        estimate = estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
+        memory.require(estimate.total, f"training on {len(samples)} samples")
+        return compile_training_set(samples, layout, self.counting_numbers, options)
+
+    def _with(self, **changes: Any) -> BlendedLearner:
+        """A learner with the same options but these."""
+        options = {name: getattr(self, name) for name in option_names(type(self))}
+        return type(self)(**{**options, **changes})
 
     def _training(
         self, options: LearnerOptions, training_set: TrainingSet, layout: WeightLayout, start: FloatArray, warm: bool
@@ -162,6 +236,7 @@ class BlendedLearner(Predictor):
                 time_limit=options.time_limit,
                 callback=self.callback,
                 certificate_every=options.certificate_every,
+                line=TrainingLine() if options.verbose else None,
             ),
             options=BlendOptions(
                 sweeps=options.sweeps,
@@ -183,6 +258,8 @@ class BlendedLearner(Predictor):
         self.converged_ = training.converged()
         self.stop_reason_ = "converged" if self.converged_ else training.reason
         self.n_iter_ = training.iteration
+        watch = training.limits.validation
+        self.validation_ = None if watch is None else watch.history()
 
     def __repr__(self) -> str:
         fitted = f", {len(self.weights_)} weights, gap {self.gap_:.3g}" if hasattr(self, "weights_") else ""

@@ -27,6 +27,9 @@ class LearnerOptions:
     restart_messages: bool
     memory: int
     certificate_every: int | None
+    validation_every: int
+    patience: int
+    verbose: bool
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def check_learner_options(learner: Any) -> LearnerOptions:
             raise OptionError(f"sign must be None, '>=0' or '<=0', or a mapping {{block: sign}}; got {sign!r:.60}")
     if learner.callback is not None and not callable(learner.callback):
         raise OptionError(f"callback must be None or a function of one argument; got {learner.callback!r:.60}")
-    for name in ("restart_messages",):
+    for name in ("restart_messages", "verbose"):
         if not isinstance(getattr(learner, name), bool):
             raise OptionError(f"{name} must be True or False; got {getattr(learner, name)!r:.60}")
     if learner.acceleration not in (None, "anderson"):
@@ -96,4 +99,7 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         certificate_every=None
         if isinstance(every, str) and check_choice("certificate_every", every, ("auto",))
         else check_integer("certificate_every", every, 1, "'auto' or "),
+        validation_every=check_integer("validation_every", learner.validation_every, 1),
+        patience=check_integer("patience", learner.patience, 1),
+        verbose=learner.verbose,
     )

@@ -124,13 +124,12 @@ def _labels(result: Result, decode: str) -> LabelArray:
 
 
 def initial_weights(initial: Any, layout: WeightLayout) -> FloatArray:
+    """float64 [K]: zeros, those given, or those that another learner has for the blocks that are here too."""
     if initial is None:
         return np.zeros(layout.size)
     if isinstance(initial, Predictor):
         initial._require_fit()
-        if initial.layout_ != layout:
-            raise OptionError(f"initial: that learner has other weights: {initial.layout_} instead of {layout}")
-        return initial.weights_.copy()
+        return _carried_over(initial.weights_, initial.layout_, layout)
     try:
         weights = np.array(initial, dtype=np.float64)
     except (TypeError, ValueError):
@@ -138,3 +137,22 @@ def initial_weights(initial: Any, layout: WeightLayout) -> FloatArray:
     if weights.shape != (layout.size,) or not np.isfinite(weights).all():
         raise OptionError(f"initial weights must be finite and of shape ({layout.size},); got {weights.shape}")
     return weights
+
+
+def _carried_over(weights: FloatArray, theirs: WeightLayout, layout: WeightLayout) -> FloatArray:
+    """Block by block; what is new starts at zero, as do labels and triples that the other learner has not seen."""
+    started = np.zeros(layout.size)
+    known, own = theirs.views(weights), layout.views(started)
+    for name, block in zip(layout.names, layout.shapes, strict=True):
+        if name not in known:
+            continue
+        before = theirs.shapes[theirs.names.index(name)]
+        growing = block.kind in ("linear", "triples") and block.shape[1:] == before.shape[1:]
+        if block.kind != before.kind or not (growing or block.shape == before.shape):
+            raise OptionError(
+                f"initial: that learner has {before.kind} weights {before.shape} for block {name!r:.60}, "
+                f"not {block.kind} {block.shape}"
+            )
+        count = min(block.shape[0], before.shape[0])
+        own[name][:count] = known[name][:count]
+    return started

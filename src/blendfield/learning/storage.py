@@ -28,7 +28,7 @@ Path = str | os.PathLike[str]
 
 FORMAT = "blendfield.model"
 VERSION = 1
-UNSAVED = ("callback",)
+UNSAVED = ("callback", "verbose")
 """options that belong to a run, not to a model"""
 WEIGHTS = ("weights_", "layout_", "blocks_")
 

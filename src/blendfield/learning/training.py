@@ -16,8 +16,10 @@ from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.dual import DualPoint
+from blendfield.learning.progress import Forecast, TrainingLine
 from blendfield.learning.quasi_newton import QuasiNewton
 from blendfield.learning.regularisers import Regulariser, divergence
+from blendfield.learning.validation import Validation
 
 logger = logging.getLogger("blendfield.learning")
 
@@ -32,6 +34,8 @@ ROUND = 8
 MOST_ROUNDS = 12
 """at one temperature"""
 COLDEST = 1e-7
+LAST_SWEEPS = 5
+"""at weights that are not those of the last iteration, before they get their bounds"""
 COUNTERS = (
     "primal",
     "gap",
@@ -63,6 +67,10 @@ class TrainingProgress:
     """temperature at work: above the one asked for while it comes down"""
     weights: FloatArray
     """float64 [K]: those that `primal` belongs to"""
+    validation: float = math.nan
+    """share of wrong labels on the validation set, at the last check"""
+    seconds_left: float = math.nan
+    """about; nan or inf where nothing speaks for an end"""
 
 
 @dataclass
@@ -74,6 +82,9 @@ class Limits:
     time_limit: float | None = None
     callback: Callable[[TrainingProgress], object] | None = None
     certificate_every: int | None = None
+    validation: Validation | None = None
+    line: TrainingLine | None = None
+    """on the terminal"""
     checkpoint: Callable[[Training], None] | None = None
     """called at every checkpoint: keeps `Training.state()`"""
     checkpoint_every: int = 0
@@ -154,6 +165,7 @@ class Training:
         self._round = 0
         self._done = 0
         self._checkpoint_at = 0
+        self._forecast = Forecast(limits.tolerance)
 
     @property
     def dual(self) -> float:
@@ -170,7 +182,19 @@ class Training:
             self.reason = self._solve()
         except KeyboardInterrupt:
             self.reason = "interrupted"
+        finally:
+            if self.limits.line is not None:
+                self.limits.line.clear()
         self._finish()
+        logger.info(
+            "%s after %d iterations: primal %.9g, dual %.9g, gap %.3g, %.1f s",
+            self.reason,
+            self.iteration,
+            self.primal,
+            self.dual,
+            self.gap,
+            self.seconds(),
+        )
 
     def _finish(self) -> None:
         """Bounds for the weights, whatever ended the iteration."""
@@ -178,12 +202,23 @@ class Training:
             state = self.blend.state
             if len(state.accepted) == 0:
                 state.accepted = self.weights
-            self.weights = state.accepted
-            self.engine.set_epsilon(self.epsilon)
-            self.engine.iterate(Request(weights=self.weights))
-            self.certify()
+            self._evaluate(state.accepted)
+        validation = self.limits.validation
+        if validation is not None and self.reason != "diverged":
+            if validation.best is None:  # stopped before the first check
+                validation.check(self.iteration, self.weights)
+            if validation.best is not None and not np.array_equal(validation.best, self.weights):
+                self._evaluate(validation.best)
         # The primal value may have fallen since the last certificate; the best bound is as good as it was.
         self.gap = max(0.0, min(self.gap, self.primal - self.dual_point.value))
+
+    def _evaluate(self, weights: FloatArray) -> None:
+        """F and a bound for these weights instead of the last."""
+        self.engine.set_epsilon(self.epsilon)
+        self.engine.iterate(Request(weights=weights, sweeps=LAST_SWEEPS))
+        self.blend.state.accepted = self.weights = weights
+        self.primal = math.inf
+        self.certify()
 
     # What continues.
 
@@ -208,6 +243,7 @@ class Training:
             "weights": self.weights,
             "seconds": self.seconds(),
             "mark": list(self._mark),
+            "validation": None if self.limits.validation is None else self.limits.validation.state(),
             **{name: getattr(self, name) for name in COUNTERS},
         }
 
@@ -225,6 +261,8 @@ class Training:
         self._mark = (iteration, primal, gap)
         for name in COUNTERS:
             setattr(self, name, state[name])
+        if self.limits.validation is not None:
+            self.limits.validation.resume(state["validation"])
         if self.iteration:
             self._anchor()
 
@@ -353,21 +391,31 @@ class Training:
     def _report(self, certified: bool) -> str | None:
         dual, gap = (self.dual, self.gap) if certified else (math.nan, math.nan)
         self.history.enter(self.iteration, self.primal, dual, gap, self.passes, self.seconds())
-        reason = self._tell()
+        validation = self.limits.validation
+        exhausted = False
+        if validation is not None and validation.due(self.iteration):
+            exhausted = validation.check(self.iteration, self.weights)
+            logger.info("iteration %d: validation error %.6g", self.iteration, validation.errors[-1])
         if certified:
             logger.info(
                 "iteration %d: primal %.9g, dual %.9g, gap %.3g", self.iteration, self.primal, self.dual, self.gap
             )
-            if self.converged():
-                return "converged"
-            if self._stalled():
-                return "stalled"
+            self._forecast.add(self.iteration, self.gap / max(1.0, abs(self.primal)))
+        reason = self._tell()
+        if certified and self.converged():
+            return "converged"
+        if exhausted:
+            return "validation"
+        if reason is None and certified and self._stalled():
+            return "stalled"
         return reason
 
     def _tell(self) -> str | None:
-        if self.limits.callback is None:
+        callback, line = self.limits.callback, self.limits.line
+        if callback is None and (line is None or not line.due):
             return None
         known = math.isfinite(self.gap)
+        validation = self.limits.validation
         progress = TrainingProgress(
             iteration=self.iteration,
             primal=self.primal,
@@ -377,8 +425,14 @@ class Training:
             seconds=self.seconds(),
             epsilon=self.temperature,
             weights=self.weights,
+            validation=validation.errors[-1] if validation is not None and validation.errors else math.nan,
+            seconds_left=self._forecast.seconds_left(
+                self.iteration, self.seconds(), self.limits.max_iterations, self.limits.time_limit
+            ),
         )
-        answer = self.limits.callback(progress)
+        if line is not None:
+            line(progress)
+        answer = None if callback is None else callback(progress)
         return "callback" if isinstance(answer, (bool, np.bool_)) and bool(answer) else None
 
     def _stalled(self) -> bool:
