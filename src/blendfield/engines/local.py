@@ -20,6 +20,7 @@ class LocalEngine:
         self.chunks: list[Chunk] = list(chunks)
         self.num_weights = self.chunks[0].num_weights
         self.exact = all(chunk.all_exact for chunk in self.chunks)
+        self.hidden = any(chunk.hidden for chunk in self.chunks)
 
     def allocate(self, slots: int) -> None:
         for chunk in self.chunks:
@@ -37,6 +38,9 @@ class LocalEngine:
 
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
         return sum_certificates([chunk.certificate(weights, epsilon, smoothing) for chunk in self.chunks])
+
+    def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
+        return sum(chunk.complete(weights, epsilon, smoothing) for chunk in self.chunks)
 
     def messages(self) -> list[RealArray]:
         return [chunk.messages() for chunk in self.chunks]

@@ -74,12 +74,14 @@ class Chunk(Protocol):
 
     num_weights: int
     all_exact: bool
+    hidden: bool
 
     def allocate(self, slots: int) -> None: ...
     def set_epsilon(self, epsilon: float) -> None: ...
     def iterate(self, request: Request) -> Evaluation: ...
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial: ...
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate: ...
+    def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float: ...
     def messages(self) -> RealArray: ...
     def set_messages(self, flat: RealArray) -> None: ...
 
@@ -90,6 +92,9 @@ class Engine(Protocol):
     num_weights: int
     exact: bool
     """every sample is a forest with tree counting numbers: one sweep makes the messages optimal for the weights"""
+
+    hidden: bool
+    """some labels are unobserved"""
 
     def allocate(self, slots: int) -> None:
         """Room for m steps of mixing history, all empty."""
@@ -109,6 +114,13 @@ class Engine(Protocol):
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
         """For the program at temperature `epsilon`, from beliefs at temperature `smoothing`, at the present messages;
         theta(w) must have been set by `iterate`."""
+
+    def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
+        """Where labels are unobserved: beliefs q in place of the truth, made better for these weights by a clamped
+        inference at temperature `epsilon` (at 0 from beliefs at temperature `smoothing`). Returns by how much F falls
+        at fixed messages, never negative; infinite at the first time, which has to come before `iterate`.
+        """
+        ...
 
     def messages(self) -> list[RealArray]:
         """The messages of every chunk, float [messages layout]."""

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from blendfield import backends
-from blendfield.backends.protocol import DataType, FloatArray, RealArray
+from blendfield.backends.protocol import DataType, FloatArray, LabelArray, RealArray
 from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
 from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError, LabelError
 from blendfield.graph import counting_numbers as graph_counting_numbers
 from blendfield.inference.program import Kind, Models, build_models
+from blendfield.learning.completion import Completion
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.losses import loss_table, true_entries
 from blendfield.model.sample import Sample
@@ -57,16 +58,21 @@ class Chunk:
         self.labels = labels
         self.base = base
         """float [N]: loss and known potentials; None: zeros"""
-        entries, _ = true_entries(graph, labels)
-        truth = np.zeros(int(graph.table_offsets[-1]), dtype=dtype)
-        truth[entries] = 1.0
-        self.true_moments = self.features.moments(truth)
-        """float64 [K]: sum_r phi_{k,r}(y_r)"""
-        self.true_base = 0.0 if base is None else float(base[entries].sum(dtype=np.float64))
+        self.true_moments: FloatArray = np.zeros(layout.size)
+        """float64 [K]: sum_r phi_{k,r}(y_r), of the completed labels where some are unobserved"""
+        self.true_base = 0.0
+        self.true_entropy = 0.0
+        """sum_r c_r H(q_r) of the completion"""
+        self.hidden = bool((labels < 0).any())
+        """some labels are unobserved"""
+        self.completion: Completion | None = None
+        if self.hidden:
+            self.completion = Completion(self.models, labels, base, first, epsilon, dtype, threads, backend)
+        else:
+            self._take_truth(labels)
         c = np.abs(self.models.program.counting_numbers)
         self.inverse_counting: FloatArray = np.divide(1.0, c, out=np.zeros_like(c), where=c > 0)
 
-        del truth
         self._dtype = dtype
         self._theta: RealArray = np.zeros(int(graph.table_offsets[-1]), dtype=dtype) if base is None else base.copy()
         self.problem = backends.get(backend).compile(
@@ -84,9 +90,36 @@ class Chunk:
         self.features.apply(weights, self._theta)
         self.problem.set_potentials(self._theta)
 
-    def _truth(self, weights: FloatArray) -> float:
-        """sum_r theta_r(y_r)."""
-        return float(self.true_moments @ weights) + self.true_base
+    def _take_truth(self, labels: LabelArray) -> None:
+        graph = self.models.program.graph
+        entries, _ = true_entries(graph, labels)
+        truth = np.zeros(int(graph.table_offsets[-1]), dtype=np.float64)
+        truth[entries] = 1.0
+        self.true_moments = self.features.moments(truth)
+        self.true_base = 0.0 if self.base is None else float(self.base[entries].sum(dtype=np.float64))
+
+    def _truth(self, weights: FloatArray, epsilon: float | None = None) -> float:
+        """sum_r theta_r(y_r), and the entropy of the completion at `epsilon` (default: the problem's)."""
+        temperature = self.problem.epsilon if epsilon is None else epsilon
+        return float(self.true_moments @ weights) + self.true_base + temperature * self.true_entropy
+
+    def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
+        """See `engines.protocol.Engine.complete`."""
+        completion = self.completion
+        if completion is None:
+            return 0.0
+        self._set_weights(weights)
+        rise = completion.improve(self._theta, epsilon, smoothing)
+        self._take_completion()
+        return rise
+
+    def _take_completion(self) -> None:
+        assert self.completion is not None
+        q = self.completion.q
+        assert q is not None
+        self.true_moments = self.features.moments(q)
+        self.true_base = 0.0 if self.base is None else float(q @ np.where(q > 0, self.base, 0.0))
+        self.true_entropy = float(self.completion.entropy.sum())
 
     # What engines are asked.
 
@@ -99,12 +132,17 @@ class Chunk:
         self.problem.set_epsilon(epsilon)
 
     def messages(self) -> RealArray:
-        """float [messages layout]."""
-        return self.problem.messages()
+        """float [messages layout]; with unobserved labels those of the clamped inference and q [N] behind."""
+        own = self.problem.messages()
+        return own if self.completion is None else np.concatenate([own, self.completion.state(self._dtype)])
 
     def set_messages(self, flat: RealArray) -> None:
         """The reverse of `messages`."""
-        self.problem.set_messages(flat)
+        size = self._message_size()
+        self.problem.set_messages(flat[:size])
+        if self.completion is not None:
+            self.completion.restore(flat[size:], size)
+            self._take_completion()
 
     def iterate(self, request: Request) -> Evaluation:
         """See `engines.protocol.Request`."""
@@ -167,16 +205,28 @@ class Chunk:
         gap = np.where(models.segment_kind == Kind.EXACT, np.abs(certificate.gap), certificate.gap)
         failed = ~np.isfinite(gap)
         if failed.any():  # there the truth is the candidate: no entropy, no loss, z = 0
-            graph = models.program.graph
-            gap[failed] = (certificate.value - problem.score(self.labels))[failed]
-            q[np.repeat(failed[models.program.segment], graph.table_sizes)] = 0.0
-            entries, _ = true_entries(graph, self.labels)
-            q[entries[failed[models.program.segment]]] = 1.0
+            self._put_truth(q, gap, certificate.value, failed, weights, epsilon)
         moments = self.features.moments(q) - self.true_moments
         if smoothing == epsilon:
             spread = float(gap.sum())
-        value = float(certificate.value.sum()) - self._truth(weights)
+        value = float(certificate.value.sum()) - self._truth(weights, epsilon)
         return Certificate(value, float(gap.sum()), moments, spread)
+
+    def _put_truth(
+        self, q: FloatArray, gap: FloatArray, value: FloatArray, failed: Any, weights: FloatArray, epsilon: float
+    ) -> None:
+        """The truth into q, float64 [N], and its gap into gap [S], in the segments `failed`, bool [S]."""
+        graph, segment = self.models.program.graph, self.models.program.segment
+        inside = np.repeat(failed[segment], graph.table_sizes)
+        if self.completion is not None and self.completion.q is not None:
+            self._set_weights(weights)
+            truth = self.completion.truth(self.completion.q, self.completion.entropy, self._theta, epsilon)
+            q[inside] = self.completion.q[inside]
+        else:
+            truth = self.problem.score(self.labels)
+            q[inside] = 0.0
+            q[true_entries(graph, self.labels)[0][failed[segment]]] = 1.0
+        gap[failed] = (value - truth)[failed]
 
     def _message_size(self) -> int:
         return int(self.models.message_ends[-1])

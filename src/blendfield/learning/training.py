@@ -15,6 +15,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
+from blendfield.learning.completion import SWEEPS as COMPLETION_SWEEPS
 from blendfield.learning.dual import DualPoint
 from blendfield.learning.progress import Forecast, TrainingLine
 from blendfield.learning.quasi_newton import QuasiNewton
@@ -36,6 +37,8 @@ MOST_ROUNDS = 12
 COLDEST = 1e-7
 LAST_SWEEPS = 5
 """at weights that are not those of the last iteration, before they get their bounds"""
+LOOSE = 1e-2
+"""relative gap at which unobserved labels are completed anew, until that gains no more than the tolerance"""
 COUNTERS = (
     "primal",
     "gap",
@@ -48,6 +51,7 @@ COUNTERS = (
     "_round",
     "_done",
     "_checkpoint_at",
+    "_complete_at",
 )
 """of `Training`, which continue in a resumed run"""
 
@@ -166,6 +170,7 @@ class Training:
         self._done = 0
         self._checkpoint_at = 0
         self._forecast = Forecast(limits.tolerance)
+        self._complete_at = max(self.limits.tolerance, LOOSE)
 
     @property
     def dual(self) -> float:
@@ -284,6 +289,9 @@ class Training:
     # Temperatures.
 
     def _solve(self) -> str:
+        if self.engine.hidden and self.iteration == 0:
+            self.engine.complete(self.weights, self.epsilon, self.hottest)
+            self.passes += COMPLETION_SWEEPS * self.passes_per_sweep
         if self.limits.checkpoint is not None and self.iteration == 0:
             self.limits.checkpoint(self)
         if self.epsilon > 0:
@@ -362,6 +370,29 @@ class Training:
         self.spread = certificate.spread
         return certificate
 
+    # Unobserved labels.
+
+    def _complete(self) -> None:
+        """Alternate: the beliefs in place of unobserved labels are made better at the present weights. When that gains
+        little, they stay while the rest converges."""
+        self.blend.settle()
+        weights = self.blend.state.accepted
+        smoothing = self.temperature or self.epsilon
+        fall = self.engine.complete(weights, self.epsilon, smoothing)
+        self.passes += COMPLETION_SWEEPS * self.passes_per_sweep
+        little = self.limits.tolerance * max(1.0, abs(self.primal))
+        if fall <= little:
+            self._complete_at = self.limits.tolerance if self._complete_at > self.limits.tolerance else -1.0
+        logger.info("completion: the objective falls by %.3g", fall)
+        # F is another function now, and so is its dual.
+        self.dual_point = DualPoint(self.regulariser, len(weights))
+        self.blend.anchor()
+        self.passes += 1.0
+        self.primal = self.blend.state.primal if self.temperature == self.epsilon else math.inf
+        self.gap = math.inf
+        self._mark = (self.iteration, math.inf, math.inf)
+        self._next_certificate = self.iteration + 1
+
     # When to stop.
 
     def converged(self) -> bool:
@@ -402,7 +433,9 @@ class Training:
             )
             self._forecast.add(self.iteration, self.gap / max(1.0, abs(self.primal)))
         reason = self._tell()
-        if certified and self.converged():
+        if certified and self.engine.hidden and self.gap <= self._complete_at * max(1.0, abs(self.primal)):
+            self._complete()
+        elif certified and self.converged():
             return "converged"
         if exhausted:
             return "validation"

@@ -50,10 +50,10 @@ def dense_features(graph: RegionGraph, triples: Sequence[tuple[int, int, Any]], 
 
 
 def hamming_loss(graph: RegionGraph, labels: npt.NDArray[np.int64]) -> FloatArray:
-    """float64 [N]: 1 per wrong variable."""
+    """float64 [N]: 1 per wrong variable; unobserved ones (-1) cost nothing."""
     loss = np.zeros(int(graph.table_offsets[-1]))
     for region, table in zip(graph.regions, region_tables(graph, loss), strict=True):
-        if len(region) == 1:
+        if len(region) == 1 and labels[region[0]] >= 0:
             table[:] = 1.0
             table[labels[region[0]]] = 0.0
     return loss
@@ -114,17 +114,36 @@ def learning_optimum(
     return LearningOptimum(float(found.fun), found.x[:size] - found.x[size : 2 * size])
 
 
+def exact_marginal_objective(
+    examples: Sequence[tuple[RegionGraph, FloatArray, npt.NDArray[np.int64], FloatArray]],
+    weights: FloatArray,
+    epsilon: float,
+) -> float:
+    """As `exact_objective`, of examples (graph, features, labels with -1 where unobserved, loss): sum over samples of
+    eps log sum_yhat exp((l + w.phi(yhat)) / eps) - eps log of the same sum over the labellings that agree with y."""
+    total = 0.0
+    for graph, features, labels, loss in examples:
+        scores = _scores(graph, loss + features @ weights)
+        agreeing = scores[tuple(slice(None) if y < 0 else slice(y, y + 1) for y in labels.tolist())]
+        total += float(epsilon * (logsumexp(scores / epsilon) - logsumexp(agreeing / epsilon)))
+    return total
+
+
+def _scores(graph: RegionGraph, theta: FloatArray) -> FloatArray:
+    """float64 [n_1, n_2, ...]: the score of every labelling."""
+    shape = tuple(int(n) for n in graph.cardinalities)
+    scores = np.zeros(shape)
+    for scope, table in zip(graph.regions, region_tables(graph, theta), strict=True):
+        order = np.argsort(scope)
+        scores = scores + table.transpose(order).reshape([n if i in scope else 1 for i, n in enumerate(shape)])
+    return scores
+
+
 def exact_objective(examples: Sequence[Example], weights: FloatArray, epsilon: float) -> float:
     """sum over samples of eps log sum_yhat exp((l + w.phi(yhat)) / eps) - w.phi(y), by enumeration; no regulariser."""
     total = 0.0
     for example in examples:
-        graph = example.graph
-        tables = region_tables(graph, example.loss + example.features @ weights)
-        shape = tuple(int(n) for n in graph.cardinalities)
-        scores = np.zeros(shape)
-        for scope, table in zip(graph.regions, tables, strict=True):
-            order = np.argsort(scope)
-            scores = scores + table.transpose(order).reshape([n if i in scope else 1 for i, n in enumerate(shape)])
+        scores = _scores(example.graph, example.loss + example.features @ weights)
         total += float(epsilon * logsumexp(scores / epsilon)) if epsilon > 0 else float(scores.max())
         total -= float((example.loss + example.features @ weights) @ example.truth)
     return total

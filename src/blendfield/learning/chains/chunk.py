@@ -25,6 +25,7 @@ class ChainChunk:
 
     exact = True
     all_exact = True
+    hidden = False
     passes_per_sweep = 2.0
 
     def __init__(
@@ -70,6 +71,10 @@ class ChainChunk:
     def set_epsilon(self, epsilon: float) -> None:
         """The temperature of what follows."""
         self.epsilon = epsilon
+
+    def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
+        """Every label is observed: nothing to be done."""
+        return 0.0
 
     def messages(self) -> RealArray:
         """None: every evaluation makes its own."""
