@@ -22,6 +22,7 @@ from blendfield.errors import (
     SupportError,
     TableSizeError,
 )
+from blendfield.estimators import ChainClassifier, GraphClassifier, GridClassifier
 from blendfield.formats import (
     read_cfn,
     read_evidence,
@@ -62,6 +63,7 @@ __all__ = [
     "BlendedLearner",
     "BlendfieldError",
     "BlendfieldWarning",
+    "ChainClassifier",
     "CheckpointError",
     "CountingNumberError",
     "DataNotFoundError",
@@ -69,7 +71,9 @@ __all__ = [
     "FileFormatError",
     "FixedPotentials",
     "FreeWeights",
+    "GraphClassifier",
     "GraphError",
+    "GridClassifier",
     "ImageError",
     "LabelError",
     "LossError",
