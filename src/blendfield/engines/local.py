@@ -8,7 +8,7 @@ from operator import add
 from typing import TypeVar
 
 from blendfield.backends.protocol import FloatArray, RealArray
-from blendfield.engines.protocol import Certificate, Chunk, Evaluation, Request, Trial
+from blendfield.engines.protocol import Certificate, Chunk, Evaluation, Request, SoftEvaluation, Trial
 
 T = TypeVar("T")
 
@@ -41,6 +41,17 @@ class LocalEngine:
 
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
         return sum(chunk.complete(weights, epsilon, smoothing) for chunk in self.chunks)
+
+    def soft(self, weights: FloatArray, messages: list[FloatArray], gamma: float, curvature: bool) -> SoftEvaluation:
+        parts = [chunk.soft(weights, own, gamma, curvature) for chunk, own in zip(self.chunks, messages, strict=True)]
+        return SoftEvaluation(
+            value=sum(part.value for part in parts),
+            gradient=_sum(parts, lambda part: part.gradient),
+            slopes=[slope for part in parts for slope in part.slopes],
+            residual=sum(part.residual for part in parts),
+            curvature=_sum(parts, lambda part: part.curvature) if curvature else None,  # type: ignore
+            curvatures=[own for part in parts for own in part.curvatures],
+        )
 
     def messages(self) -> list[RealArray]:
         return [chunk.messages() for chunk in self.chunks]

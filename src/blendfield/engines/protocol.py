@@ -69,6 +69,24 @@ class Certificate:
     """sum of the regions' absolute gaps at the smoothing temperature"""
 
 
+@dataclass(frozen=True)
+class SoftEvaluation:
+    """The data part with gamma/2 |lambda|^2 at given messages; M message entries, a list has one array per chunk."""
+
+    value: float
+    """as in `Evaluation`, plus the sum of strength/2 |lambda|^2"""
+    gradient: FloatArray
+    """float64 [K], as in `Evaluation`"""
+    slopes: list[FloatArray]
+    """float64 [M]: marginal_r(b_p) - b_r + strength lambda_{r->p}"""
+    residual: float
+    """sum of |slopes|^2 / (2 strength)"""
+    curvature: FloatArray | None
+    """float64 [K], as in `Evaluation`"""
+    curvatures: list[FloatArray]
+    """float64 [M]: the diagonal in the messages, where asked for"""
+
+
 class Chunk(Protocol):
     """Samples compiled together: what an engine moves about. Each method answers for this chunk alone."""
 
@@ -82,6 +100,7 @@ class Chunk(Protocol):
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial: ...
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate: ...
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float: ...
+    def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation: ...
     def messages(self) -> RealArray: ...
     def set_messages(self, flat: RealArray) -> None: ...
 
@@ -120,6 +139,10 @@ class Engine(Protocol):
         inference at temperature `epsilon` (at 0 from beliefs at temperature `smoothing`). Returns by how much F falls
         at fixed messages, never negative; infinite at the first time, which has to come before `iterate`.
         """
+        ...
+
+    def soft(self, weights: FloatArray, messages: list[FloatArray], gamma: float, curvature: bool) -> SoftEvaluation:
+        """Evaluate at these weights and messages, float64 [messages layout] per chunk, with gamma/2 |lambda|^2."""
         ...
 
     def messages(self) -> list[RealArray]:

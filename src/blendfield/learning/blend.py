@@ -39,6 +39,8 @@ class BlendOptions:
     memory: int = 8
     """steps mixed; 0: none"""
     regularisation: float = 1e-10
+    gamma: float = 0.0
+    """strength of gamma/2 |lambda|^2: soft marginalisation; 0: messages are free"""
     slack: float = 1e-12
     """F may rise by this share of max(1, |F|): rounding"""
 
@@ -112,6 +114,12 @@ class Blend:
         if not self._settled:
             self.engine.iterate(Request(weights=self.state.accepted, sweeps=0, restore=self._newest))
             self._settled = True
+
+    def visit(self, weights: FloatArray, sweeps: int) -> None:
+        """Let these be the accepted weights, after so many sweeps; nothing is compared."""
+        self.engine.iterate(Request(weights=weights, sweeps=sweeps))
+        self.state.accepted = weights
+        self._settled = True
 
     def step(self) -> bool:
         """One sweep and one evaluation; True when it was accepted."""

@@ -16,11 +16,12 @@ import numpy as np
 
 from blendfield import backends
 from blendfield.backends.protocol import DataType, FloatArray, LabelArray, RealArray
-from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
+from blendfield.engines.protocol import Certificate, Evaluation, Request, SoftEvaluation, Trial
 from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError, LabelError
 from blendfield.graph import counting_numbers as graph_counting_numbers
 from blendfield.inference.program import Kind, Models, build_models
 from blendfield.learning.completion import Completion
+from blendfield.learning.consistency import Consistency
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.losses import loss_table, true_entries
 from blendfield.model.sample import Sample
@@ -43,6 +44,7 @@ class Chunk:
         backend: str = "auto",
     ) -> None:
         """`first`: number of the first sample in the training set, for errors."""
+        self.first = first
         self.models = _models(samples, counting_numbers, epsilon, first)
         graph = self.models.program.graph
         starts = graph.table_offsets[self.models.region_starts[:-1]].tolist()
@@ -73,6 +75,9 @@ class Chunk:
         c = np.abs(self.models.program.counting_numbers)
         self.inverse_counting: FloatArray = np.divide(1.0, c, out=np.zeros_like(c), where=c > 0)
 
+        self._consistency: Consistency | None = None
+        self._softness: FloatArray = np.zeros(0)
+        self._sample_weights: FloatArray = np.array(weights)
         self._dtype = dtype
         self._theta: RealArray = np.zeros(int(graph.table_offsets[-1]), dtype=dtype) if base is None else base.copy()
         self.problem = backends.get(backend).compile(
@@ -120,6 +125,18 @@ class Chunk:
         self.true_moments = self.features.moments(q)
         self.true_base = 0.0 if self.base is None else float(q @ np.where(q > 0, self.base, 0.0))
         self.true_entropy = float(self.completion.entropy.sum())
+
+    def require_positive_counting_numbers(self) -> None:
+        """CountingNumberError where soft marginalisation is not convex."""
+        program, models = self.models.program, self.models
+        wrong = np.flatnonzero(program.counting_numbers <= 0)
+        if len(wrong):
+            region = int(wrong[0])
+            sample = int(np.searchsorted(models.region_starts, region, side="right")) - 1
+            raise CountingNumberError(
+                f"sample {self.first + sample}, region {region - int(models.region_starts[sample])}: soft "
+                f"marginalisation needs counting numbers > 0; got {program.counting_numbers[region]:g}"
+            )
 
     # What engines are asked.
 
@@ -169,6 +186,41 @@ class Chunk:
                 self.features.curvature(beliefs, self.inverse_counting) / epsilon if epsilon > 0 else gradient * 0
             )
         return Evaluation(float(value.sum()) - self._truth(request.weights), gradient, curvature, products)
+
+    def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation:
+        """See `engines.protocol.SoftEvaluation`."""
+        problem = self.problem
+        if self._consistency is None:
+            self._consistency = Consistency(self.models.program)
+            # A sample that counts m times has messages m times as large, for which each of its copies pays a share.
+            program = self.models.program
+            edge_sample = self.models.segment_model[program.segment[program.edge_children]]
+            sizes = program.graph.table_sizes[program.edge_children]
+            self._softness = np.repeat(1.0 / self._sample_weights[edge_sample], sizes)
+        self._set_weights(weights)
+        problem.set_messages(messages)
+        value, beliefs = problem.value_and_beliefs()
+        flat = np.asarray(beliefs, dtype=np.float64)
+        consistency, strength = self._consistency, gamma * self._softness
+        outer: FloatArray = np.asarray(consistency.parent @ flat)
+        own: FloatArray = np.asarray(consistency.child @ flat)
+        slopes = outer - own + strength * messages
+        gradient = self.features.moments(beliefs) - self.true_moments
+        diagonal: FloatArray | None = None
+        diagonals: list[FloatArray] = []
+        if curvature:
+            diagonal = self.features.curvature(beliefs, self.inverse_counting) / problem.epsilon
+            of_parent = outer * (1.0 - outer) / consistency.parent_counting
+            of_child = own * (1.0 - own) / consistency.child_counting
+            diagonals = [(of_parent + of_child) / problem.epsilon + strength]
+        return SoftEvaluation(
+            value=float(value.sum()) - self._truth(weights) + 0.5 * float(strength @ messages**2),
+            gradient=gradient,
+            slopes=[slopes],
+            residual=float((slopes**2 / (2.0 * strength)).sum()),
+            curvature=diagonal,
+            curvatures=diagonals,
+        )
 
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
         """See `engines.protocol.Engine.trial`."""

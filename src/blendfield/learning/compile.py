@@ -41,14 +41,18 @@ def compile_training_set(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
 ) -> TrainingSet:
     """All samples in chunks, in order."""
-    chains = chain_chunk(
-        samples,
-        layout,
-        counting_numbers,
-        options.epsilon,
-        dtype=options.dtype,
-        threads=options.threads,
-        backend=options.backend,
+    chains = (
+        None
+        if options.soft_marginalisation > 0
+        else chain_chunk(
+            samples,
+            layout,
+            counting_numbers,
+            options.epsilon,
+            dtype=options.dtype,
+            threads=options.threads,
+            backend=options.backend,
+        )
     )
     if chains is not None:  # small, however long the chains are: pairs are not written out
         return TrainingSet(LocalEngine([chains]), chains.scale, chains.passes_per_sweep)
@@ -65,6 +69,9 @@ def compile_training_set(
         )
         for first, last in chunk_bounds(samples)
     ]
+    if options.soft_marginalisation > 0:
+        for chunk in chunks:
+            chunk.require_positive_counting_numbers()
     scales = [
         1.0 if chunk.base is None else potential_scale(chunk.base, chunk.models.program.graph.table_offsets)
         for chunk in chunks

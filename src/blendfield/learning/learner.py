@@ -54,6 +54,9 @@ class BlendedLearner(Predictor):
     sweeps, restart_messages
         Sweeps per step in the weights: 1 is the blend. Many, with messages restarted at zero each time, are the
         classical double loop.
+    soft_marginalisation
+        Strength gamma of gamma/2 |messages|^2: neighbouring beliefs need not agree exactly. 0: they have to. Needs
+        epsilon > 0 and positive counting numbers; weights and messages then move together by L-BFGS.
     acceleration
         "anderson", or None for plain iterations. `memory` is the number of iterations mixed.
     callback
@@ -87,6 +90,7 @@ class BlendedLearner(Predictor):
         sign: Any = None,
         sweeps: int = 1,
         restart_messages: bool = False,
+        soft_marginalisation: float = 0.0,
         acceleration: str | None = "anderson",
         memory: int = 8,
         time_limit: float | None = None,
@@ -109,6 +113,7 @@ class BlendedLearner(Predictor):
         self.sign = sign
         self.sweeps = sweeps
         self.restart_messages = restart_messages
+        self.soft_marginalisation = soft_marginalisation
         self.acceleration = acceleration
         self.memory = memory
         self.time_limit = time_limit
@@ -241,6 +246,7 @@ class BlendedLearner(Predictor):
             options=BlendOptions(
                 sweeps=options.sweeps,
                 restart_messages=options.restart_messages,
+                gamma=options.soft_marginalisation,
                 memory=options.memory,
                 slack=1e-12 if options.dtype == "float64" else 1e-6,
             ),

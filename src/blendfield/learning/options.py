@@ -24,6 +24,7 @@ class LearnerOptions:
     dtype: DataType
     backend: str
     sweeps: int
+    soft_marginalisation: float
     restart_messages: bool
     memory: int
     certificate_every: int | None
@@ -68,6 +69,9 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         value = getattr(learner, name)
         for key, number in value.items() if isinstance(value, Mapping) else [(None, value)]:
             check_number(name if key is None else f"{name}[{key!r}]", number, "a number >= 0")
+    soft = check_number("soft_marginalisation", learner.soft_marginalisation, "a number >= 0")
+    if soft > 0 and epsilon == 0:
+        raise OptionError("soft_marginalisation needs epsilon > 0: at 0 the objective has kinks in the messages")
     signs = learner.sign.values() if isinstance(learner.sign, Mapping) else [learner.sign]
     for sign in signs:
         if sign not in (None, ">=0", "<=0"):
@@ -94,6 +98,7 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         dtype=check_data_type(learner.dtype),
         backend=learner.backend,
         sweeps=check_integer("sweeps", learner.sweeps, 1),
+        soft_marginalisation=soft,
         restart_messages=learner.restart_messages,
         memory=0 if learner.acceleration is None or learner.restart_messages else memory,
         certificate_every=None

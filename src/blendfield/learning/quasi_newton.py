@@ -41,18 +41,35 @@ class QuasiNewton:
         self.trials = 0
         engine.allocate(2)
         self._pairs: deque[tuple[FloatArray, FloatArray, float]] = deque(maxlen=MEMORY)
-        self._metric: FloatArray | None = None  # [K]
-        self._gradient: FloatArray | None = None  # [K]: of the smooth part, at state.accepted
-        self._direction: FloatArray | None = None
+        self._metric: FloatArray | None = None
+        self._point: FloatArray = state.weights  # where the next evaluation is made, or the last accepted one
+        self._gradient: FloatArray | None = None  # of the smooth part, at _point
+        self._direction: FloatArray = np.zeros(0)
         self._length = 1.0
         self._settled = True
+        sparsity, lowest, highest = regulariser.sparsity, regulariser.lowest, regulariser.highest
+        self._kinked: BoolArray = (sparsity > 0) | np.isfinite(lowest) | np.isfinite(highest)
+        """bool [K]: weights with an absolute value or a sign"""
+
+    # What differs where messages take part: `soft.SoftMarginalisation`.
+
+    def _evaluate(self, point: FloatArray, curvature: bool) -> tuple[float, FloatArray, FloatArray | None]:
+        """(F, gradient of its smooth part, its diagonal curvature where asked for) at `point`, float64 [K]."""
+        evaluation = self.engine.iterate(Request(weights=point, sweeps=self.options.sweeps, curvature=curvature))
+        gradient = evaluation.gradient + self.regulariser.strength * point
+        metric = None if evaluation.curvature is None else evaluation.curvature + self.regulariser.strength
+        return evaluation.value + self.regulariser.value(point), gradient, metric
+
+    def _restart_point(self) -> FloatArray:
+        return self.state.accepted if len(self.state.accepted) else self.state.weights
+
+    # As `blend.Blend`.
 
     def forget(self) -> None:
         """Begin anew at the last accepted weights, at whatever temperature holds then."""
         self._pairs.clear()
-        self._metric = self._gradient = self._direction = None
-        if len(self.state.accepted):
-            self.state.weights = self.state.accepted
+        self._metric = self._gradient = None
+        self._point = self._restart_point()
         self.state.primal = math.inf
 
     def anchor(self) -> None:
@@ -61,27 +78,31 @@ class QuasiNewton:
         self.step()
 
     def settle(self) -> None:
-        """Let potentials and messages be those of the last accepted weights."""
+        """Let potentials and messages be those of the last accepted point."""
         if not self._settled:
-            self.engine.iterate(Request(weights=self.state.accepted))
+            self._evaluate(self._point, False)
             self._settled = True
+
+    def visit(self, weights: FloatArray, sweeps: int) -> None:
+        """Let these be the accepted weights; nothing is compared."""
+        self.state.weights = self.state.accepted = weights
+        self._point = self._restart_point()
+        self._evaluate(self._point, False)
+        self._gradient = None
+        self._settled = True
 
     def step(self) -> bool:
         """One evaluation; True when it was accepted."""
         state = self.state
-        first = self._gradient is None
-        weights = state.weights if first else self._trial_point()
-        evaluation = self.engine.iterate(Request(weights=weights, sweeps=self.options.sweeps, curvature=first))
-        primal = evaluation.value + self.regulariser.value(weights)
-        gradient = evaluation.gradient + self.regulariser.strength * weights
-        if first:
-            assert evaluation.curvature is not None
-            metric = evaluation.curvature + self.regulariser.strength
+        if self._gradient is None:
+            primal, gradient, metric = self._evaluate(self._point, True)
+            assert metric is not None
             self._metric = np.where(metric > 0, metric, 1.0) ** TRUST
-            self._take(weights, primal, gradient)
+            self._take(self._point, primal, gradient)
             return True
-        assert self._gradient is not None
-        moved = weights - state.accepted
+        point = self._trial_point()
+        primal, gradient, _ = self._evaluate(point, False)
+        moved = point - self._point
         fall = float(self._slope @ moved)
         slack = self.options.slack * max(1.0, abs(state.primal))
         if primal <= state.primal + SUFFICIENT * fall + slack:
@@ -89,7 +110,7 @@ class QuasiNewton:
             curvature = float(moved @ change)
             if curvature > 1e-12 * math.sqrt(float(moved @ moved) * float(change @ change)):
                 self._pairs.append((moved, change, curvature))
-            self._take(weights, min(primal, state.primal), gradient)
+            self._take(point, min(primal, state.primal), gradient)
             return True
         self._settled = False
         # The parabola through both values and the slope.
@@ -99,19 +120,19 @@ class QuasiNewton:
         if self._length < SHORTEST:  # rounding
             self._pairs.clear()
             self.settle()
-            self._take(state.accepted, state.primal, self._gradient)
+            self._take(self._point, state.primal, self._gradient)
             return True
         return False
 
-    def _take(self, weights: FloatArray, primal: float, gradient: FloatArray) -> None:
-        self.state.weights = self.state.accepted = weights
+    def _take(self, point: FloatArray, primal: float, gradient: FloatArray) -> None:
+        self._point, self._gradient = point, gradient
+        self.state.weights = self.state.accepted = point[: len(self._kinked)]
         self.state.primal = primal
-        self._gradient = gradient
         self._settled = True
-        self._slope = self._pseudo_gradient(weights, gradient)
+        self._slope = self._pseudo_gradient(point, gradient)
         direction = -self._times_inverse_hessian(self._slope)
-        kinked = self._kinked()
-        direction[kinked & (direction * self._slope >= 0)] = 0.0
+        part = direction[: len(self._kinked)]
+        part[self._kinked & (part * self._slope[: len(part)] >= 0)] = 0.0
         if not float(direction @ self._slope) < 0:
             self._pairs.clear()
             assert self._metric is not None
@@ -120,28 +141,25 @@ class QuasiNewton:
         self._length = 1.0
 
     def _trial_point(self) -> FloatArray:
-        weights = self.state.accepted
-        assert self._direction is not None
-        point = weights + self._length * self._direction
-        kinked = self._kinked()
-        if kinked.any():
-            orthant = np.where(weights != 0, np.sign(weights), -np.sign(self._slope))
-            point[kinked & (np.sign(point) != orthant)] = 0.0
+        point: FloatArray = self._point + self._length * self._direction
+        if self._kinked.any():
+            count = len(self._kinked)
+            weights, slope, part = self._point[:count], self._slope[:count], point[:count]
+            orthant = np.where(weights != 0, np.sign(weights), -np.sign(slope))
+            part[self._kinked & (np.sign(part) != orthant)] = 0.0
         return point
 
-    def _kinked(self) -> BoolArray:
-        """bool [K]: weights with an absolute value or a sign."""
-        part = self.regulariser
-        return np.asarray((part.sparsity > 0) | np.isfinite(part.lowest) | np.isfinite(part.highest))
-
-    def _pseudo_gradient(self, weights: FloatArray, gradient: FloatArray) -> FloatArray:
+    def _pseudo_gradient(self, point: FloatArray, gradient: FloatArray) -> FloatArray:
         """The steepest slope of F among the directions that the signs allow."""
-        part = self.regulariser
-        up, down = gradient + part.sparsity, gradient - part.sparsity
+        if not self._kinked.any():
+            return gradient
+        part, count = self.regulariser, len(self._kinked)
+        weights, slope = point[:count], gradient[:count]
+        up, down = slope + part.sparsity, slope - part.sparsity
         at_zero = np.where(up < 0, np.where(part.highest > 0, up, 0.0), 0.0)
         at_zero = np.where(down > 0, np.where(part.lowest < 0, down, 0.0), at_zero)
-        slope: FloatArray = np.where(weights == 0, at_zero, gradient + part.sparsity * np.sign(weights))
-        return np.where(self._kinked(), slope, gradient)
+        allowed = np.where(weights == 0, at_zero, slope + part.sparsity * np.sign(weights))
+        return np.concatenate([np.where(self._kinked, allowed, slope), gradient[count:]])
 
     def _times_inverse_hessian(self, vector: FloatArray) -> FloatArray:
         """The two-loop recursion."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
-from blendfield.engines.protocol import Certificate, Engine, Request
+from blendfield.engines.protocol import Certificate, Engine
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.completion import SWEEPS as COMPLETION_SWEEPS
@@ -20,6 +20,7 @@ from blendfield.learning.dual import DualPoint
 from blendfield.learning.progress import Forecast, TrainingLine
 from blendfield.learning.quasi_newton import QuasiNewton
 from blendfield.learning.regularisers import Regulariser, divergence
+from blendfield.learning.soft import SoftMarginalisation
 from blendfield.learning.validation import Validation
 
 logger = logging.getLogger("blendfield.learning")
@@ -124,6 +125,17 @@ class History:
         return cls(**{name: arrays[name].tolist() for name in cls.__dataclass_fields__})
 
 
+def solver_for(
+    engine: Engine, regulariser: Regulariser, options: BlendOptions, state: BlendState
+) -> Blend | QuasiNewton:
+    """The way to iterate that suits the problem; see docs/decisions."""
+    if options.gamma > 0:
+        return SoftMarginalisation(engine, regulariser, options, state)
+    if engine.exact and options.memory > 0:
+        return QuasiNewton(engine, regulariser, options, state)
+    return Blend(engine, regulariser, options, state)
+
+
 class Training:
     """One run. After `run`: weights, primal, dual, gap, history, reason."""
 
@@ -147,8 +159,7 @@ class Training:
         self.passes_per_sweep = passes_per_sweep
         self.dual_point = DualPoint(regulariser, len(weights))
         self.history = History()
-        solver = QuasiNewton if engine.exact and options.memory > 0 else Blend
-        self.blend: Blend | QuasiNewton = solver(engine, regulariser, options, BlendState(weights.copy()))
+        self.blend = solver_for(engine, regulariser, options, BlendState(weights.copy()))
         self.warm = warm
         self.hottest = hottest
         self.weights = weights.copy()
@@ -220,8 +231,8 @@ class Training:
     def _evaluate(self, weights: FloatArray) -> None:
         """F and a bound for these weights instead of the last."""
         self.engine.set_epsilon(self.epsilon)
-        self.engine.iterate(Request(weights=weights, sweeps=LAST_SWEEPS))
-        self.blend.state.accepted = self.weights = weights
+        self.blend.visit(weights, LAST_SWEEPS)
+        self.weights = weights
         self.primal = math.inf
         self.certify()
 
@@ -350,6 +361,10 @@ class Training:
 
     def certify(self, smoothing: float | None = None) -> Certificate:
         """Take F and a lower bound at the present state; at epsilon = 0 from beliefs at temperature `smoothing`."""
+        if isinstance(self.blend, SoftMarginalisation):
+            self.primal, self.gap = self.blend.bounds()
+            self.dual_point.value = max(self.dual_point.value, self.primal - self.gap)
+            return Certificate(self.primal, self.gap, np.zeros(0), self.gap)
         self.blend.settle()
         weights = self.blend.state.accepted
         certificate = self.engine.certificate(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray, RealArray
-from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
+from blendfield.engines.protocol import Certificate, Evaluation, Request, SoftEvaluation, Trial
 from blendfield.graph import RegionGraph
 from blendfield.learning.chains import passes
 from blendfield.learning.chains.features import ChainFeatures
@@ -75,6 +75,10 @@ class ChainChunk:
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
         """Every label is observed: nothing to be done."""
         return 0.0
+
+    def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation:
+        """There are no messages to soften: `Chunk` serves."""
+        raise NotImplementedError
 
     def messages(self) -> RealArray:
         """None: every evaluation makes its own."""
