@@ -1,4 +1,4 @@
-// Bindings of core/inference: mean field.
+// Bindings of core/inference: mean field and elimination.
 #include <nanobind/ndarray.h>
 
 #include <memory>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/bindings.h"
+#include "inference/elimination.h"
 #include "inference/mean_field.h"
 
 namespace nb = nanobind;
@@ -119,11 +120,83 @@ void bind_mean_field(nb::module_& m, const char* name) {
         .def("beliefs", &F::beliefs, "out"_a);
 }
 
+class BoundElimination {
+  public:
+    BoundElimination(Array<int32_t> cardinalities, Array<int64_t> region_offsets, Array<int32_t> region_variables,
+                     Array<int64_t> table_offsets, Array<double> tables, Array<int32_t> models, int64_t count,
+                     double epsilon, int threads)
+        : graph_(cardinalities, region_offsets, region_variables, table_offsets) {
+        expect_size(tables.size(), graph_.entries(), "tables");
+        expect_size(models.size(), graph_.arrays.variables, "models");
+        graph_.kept.push_back(nb::cast(models));
+        tables_ = nb::cast(tables);
+        nb::gil_scoped_release release;
+        elimination_ =
+            std::make_unique<Elimination>(graph_.arrays, tables.data(), models.data(), count, epsilon, threads);
+    }
+    const Elimination& get() const { return *elimination_; }
+    void load() {
+        {
+            nb::gil_scoped_release release;
+            elimination_->load();
+        }
+        tables_ = nb::none();  // they were copied
+    }
+    bool up(double work) {
+        nb::gil_scoped_release release;
+        return elimination_->up(work);
+    }
+    bool down(double work) {
+        nb::gil_scoped_release release;
+        return elimination_->down(work);
+    }
+    Output<double> values() const { return to_numpy(elimination_->values()); }
+    Output<int64_t> labels() const {
+        std::vector<int64_t> labels(graph_.arrays.variables);
+        elimination_->labels(labels.data());
+        return to_numpy(std::move(labels));
+    }
+    template <class T>
+    void beliefs(Writable<T> out) const {
+        expect_size(out.size(), graph_.entries(), "beliefs");
+        nb::gil_scoped_release release;
+        elimination_->beliefs(out.data());
+    }
+
+  private:
+    KeptArrays graph_;
+    nb::object tables_;
+    std::unique_ptr<Elimination> elimination_;
+};
+
+void bind_elimination(nb::module_& m) {
+    using E = BoundElimination;
+    nb::class_<E>(m, "Elimination", "Exact inference; see blendfield.backends.elimination.")
+        .def(nb::init<Array<int32_t>, Array<int64_t>, Array<int32_t>, Array<int64_t>, Array<double>, Array<int32_t>,
+                      int64_t, double, int>(),
+             "cardinalities"_a, "region_offsets"_a, "region_variables"_a, "table_offsets"_a, "tables"_a, "models"_a,
+             "num_models"_a, "epsilon"_a, "threads"_a)
+        .def_prop_ro("fits", [](const E& e) { return e.get().fits(); })
+        .def_prop_ro("bytes", [](const E& e) { return e.get().bytes(); })
+        .def_prop_ro("width", [](const E& e) { return e.get().order().width; })
+        .def_prop_ro("largest", [](const E& e) { return e.get().order().largest; })
+        .def_prop_ro("entries", [](const E& e) { return e.get().order().entries; })
+        .def_prop_ro("infeasible", [](const E& e) { return e.get().infeasible(); })
+        .def("load", &E::load)
+        .def("up", &E::up, "work"_a)
+        .def("down", &E::down, "work"_a)
+        .def("values", &E::values)
+        .def("labels", &E::labels)
+        .def("beliefs", &E::beliefs<double>, "out"_a)
+        .def("beliefs", &E::beliefs<float>, "out"_a);
+}
+
 }  // namespace
 
 void bind_inference(nb::module_& m) {
     bind_mean_field<double>(m, "MeanField64");
     bind_mean_field<float>(m, "MeanField32");
+    bind_elimination(m);
 }
 
 }  // namespace blendfield

@@ -8,6 +8,7 @@ from typing import Any
 
 from blendfield.graph import RegionGraph
 from blendfield.inference.anderson import Anderson
+from blendfield.inference.exact import exact
 from blendfield.inference.mean_field import mean_field
 from blendfield.inference.message_passing import belief_propagation, norm_product
 from blendfield.inference.options import Progress, check_options
@@ -18,6 +19,7 @@ DRIVERS: dict[str, Callable[[Task], Outcome]] = {
     "norm-product": norm_product,
     "belief-propagation": belief_propagation,
     "mean-field": mean_field,
+    "exact": exact,
 }
 
 

@@ -14,7 +14,7 @@ from blendfield.backends.protocol import DataType
 from blendfield.errors import OptionError
 from blendfield.inference.anderson import Anderson
 
-METHODS = ("norm-product", "belief-propagation", "mean-field")
+METHODS = ("norm-product", "belief-propagation", "mean-field", "exact")
 ACCELERATIONS = ("anderson",)
 DATA_TYPES = ("float64", "float32")
 
