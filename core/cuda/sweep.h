@@ -1,0 +1,275 @@
+// The two phases of a colour class (kernels/messages.h has the formulas): mu for one child slot from the parents' tables,
+// then lambda of the children from the mu of all their parents.
+#pragma once
+#include "cuda/threads.h"
+#include "kernels/messages.h"
+
+namespace blendfield::BF_ISA {
+
+// log-sum-exp in one pass, one exp per value: (m, s) with s = sum exp((v - m) / temperature), m the maximum so far.
+template <class V, bool SOFT>
+struct Collector {
+    V largest = SOFT ? fill<V>(Limits<V>::lowest) : minus_infinity<V>();
+    V sum = fill<V>(0);
+    BF_DEVICE void add(V v, V inverse) {
+        if constexpr (SOFT) {
+            const V rise = v - largest;
+            const V term = quick_exponential((rise > V(0) ? -rise : rise) * inverse);
+            sum = rise > V(0) ? sum * term + V(1) : sum + term;
+        }
+        largest = maximum(largest, v);
+    }
+    template <int W>
+    BF_DEVICE void across(const Lane<W>& lane, V inverse) {  // the whole team's
+        const V all = lane.largest(largest);
+        if constexpr (SOFT) sum = lane.sum(sum * quick_exponential((largest - all) * inverse));
+        largest = all;
+    }
+    BF_DEVICE V finish(V temperature) const {
+        if constexpr (!SOFT) return largest;
+        return sum > V(0) ? finish_message(largest, sum, temperature) : minus_infinity<V>();
+    }
+};
+
+// Where entries and the labels of other slots are, looked up: any shape.
+struct RuntimeShape {
+    const Group& g;
+    const Slot* slots;
+    const int* ints;
+    int slot, labels, others, count;
+    bool own_last;
+    template <class T>
+    BF_DEVICE RuntimeShape(const View<T>& view, const Group& g_, int slot_)
+        : g(g_), slots(view.slots + g_.slots), ints(view.ints), slot(slot_), labels(slots[slot].labels),
+          others(slots[slot].others), count(g_.slot_count), own_last(slots[slot].last_stride) {}
+    BF_DEVICE long long entries() const { return g.entries; }
+    BF_DEVICE long long entry(int y, int k) const {
+        return (long long)ints[slots[slot].own_entry + y] + ints[slots[slot].other_entry + k];
+    }
+    BF_DEVICE int label(int s, int y, int k) const {
+        return ints[slots[slot].own_label + (long long)s * labels + y] +
+               ints[slots[slot].other_label + (long long)s * others + k];
+    }
+    // Sum over the other slots of their messages at entry (y, k).
+    template <class T, int W>
+    BF_DEVICE T incoming(const T* messages, const Lane<W>& lane, int y, int k) const {
+        T sum = 0;
+        for (int s = 0; s < count; ++s)
+            if (s != slot)
+                sum += lane.at(messages + slots[s].messages, slots[s].labels)[(long long)label(s, y, k) * W];
+        return sum;
+    }
+    // Both slots of a pair, the common case.
+    BF_DEVICE bool pair() const { return g.axes == 2 && count == 2; }
+};
+
+// mu for the labels [first, last) of one lane, by one thread (W = 32) or one team (W = 1).
+template <class T, bool SOFT, int W>
+BF_DEVICE void messages_of_lane(const View<T>& view, const RuntimeShape& shape, const Lane<W>& lane, int first,
+                                int last) {
+    const Group& g = shape.g;
+    const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, shape.entries());
+    T* out = lane.at(view.messages + shape.slots[shape.slot].messages, shape.labels);
+    const T temperature = T(view.epsilon * counting_of(view, g, lane));
+    const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+    const bool apart = Lane<W>::threads == 1 || shape.own_last;  // every thread has labels of its own
+    for (int y = first + (apart ? lane.rank : 0); y < last; y += apart ? Lane<W>::threads : 1) {
+        Collector<T, SOFT> collector;
+        if (shape.pair()) {
+            const Slot& across = shape.slots[1 - shape.slot];
+            const T* other = lane.at(view.messages + across.messages, across.labels);
+            const long long step = shape.own_last ? shape.labels : 1;
+            const T* line = table + (shape.own_last ? y : (long long)y * shape.others) * W;
+#pragma unroll 4
+            for (int k = apart ? 0 : lane.rank; k < shape.others; k += apart ? 1 : Lane<W>::threads)
+                collector.add(line[k * step * W] + other[(long long)k * W], inverse);
+        } else {
+            for (int k = apart ? 0 : lane.rank; k < shape.others; k += apart ? 1 : Lane<W>::threads)
+                collector.add(table[shape.entry(y, k) * W] + shape.incoming(view.messages, lane, y, k), inverse);
+        }
+        if (!apart) collector.across(lane, inverse);
+        if (apart || lane.rank == 0) out[(long long)y * W] = collector.finish(temperature);
+    }
+}
+
+// heavy phase, any shape. Items: lanes of one slot whose children act in the class at hand.
+template <class T, bool SOFT>
+BF_DEVICE void heavy(const View<T>& view, const int* blocks) {
+    for_unit(view, blocks, [&](const Item& item, const Group& g, long long unit, int rank, auto width) {
+        const int tile = int(unit / item.count);
+        const auto lane = lane_with(width, lane_of_unit(view.lists, item, unit - (long long)tile * item.count), rank);
+        const RuntimeShape shape(view, g, item.slot);
+        const int first = tile * item.tile;
+        messages_of_lane<T, SOFT>(view, shape, lane, first, first + item.tile < shape.labels ? first + item.tile : shape.labels);
+    });
+}
+
+// heavy phase of one item whose shape is known when this is compiled. SHAPE: labels, others, tile, entries, slots, slot;
+// entry(y, k); label(s, y, k); labels_of(s). One thread per lane and tile of labels.
+template <class T, bool SOFT, class SHAPE>
+BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= item.units) return;
+    constexpr int W = 32, tiles = (SHAPE::labels + SHAPE::tile - 1) / SHAPE::tile;
+    const int tile = tiles == 1 ? 0 : int(unit / item.count);
+    const Lane<W> lane(lane_of_unit(view.lists, item, unit - (long long)tile * item.count), 0);
+    const Group& g = view.groups[item.group];
+    const Slot* slots = view.slots + g.slots;
+    const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, SHAPE::entries);
+    T* out = lane.at(view.messages + slots[SHAPE::slot].messages, SHAPE::labels);
+    const T temperature = T(view.epsilon * counting_of(view, g, lane));
+    const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+    const T* incoming[SHAPE::slots];
+#pragma unroll
+    for (int s = 0; s < SHAPE::slots; ++s) incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
+    const int first = tile * SHAPE::tile;
+    Collector<T, SOFT> collector[SHAPE::tile];
+    constexpr int unroll = SHAPE::others * SHAPE::tile <= 128 ? SHAPE::others : 8;
+#pragma unroll unroll
+    for (int k = 0; k < SHAPE::others; ++k) {
+#pragma unroll
+        for (int j = 0; j < SHAPE::tile; ++j) {
+            const int y = SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels ? first + j : SHAPE::labels - 1;
+            T v = table[SHAPE::entry(y, k) * W];
+#pragma unroll
+            for (int s = 0; s < SHAPE::slots; ++s)
+                if (s != SHAPE::slot) v += incoming[s][SHAPE::label(s, y, k) * W];
+            collector[j].add(v, inverse);
+        }
+    }
+#pragma unroll
+    for (int j = 0; j < SHAPE::tile; ++j)
+        if (SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels)
+            out[(first + j) * W] = collector[j].finish(temperature);
+}
+
+// Sum of the children's messages at an entry.
+template <class T, int W>
+BF_DEVICE T children_at(const View<T>& view, const Group& g, const Lane<W>& lane, long long e) {
+    T sum = 0;
+    const long long row = e / g.last;
+    const int within = int(e - row * g.last);
+    for (int s = 0; s < g.slot_count; ++s) {
+        const Slot& slot = view.slots[g.slots + s];
+        const int label = view.ints[slot.row_label + row] + within * slot.last_stride;
+        sum += lane.at(view.messages + slot.messages, slot.labels)[(long long)label * W];
+    }
+    return sum;
+}
+
+// lambda to all parents of one lane from their mu, in place; then base. `value`: where eps c_hat logsumexp(B / (eps
+// c_hat)), the block's share of F, goes.
+template <class T, int W>
+BF_DEVICE void light_lane(const View<T>& view, const Group& g, const Lane<W>& lane, double* value) {
+    constexpr int threads = Lane<W>::threads;
+    const Slice& slice = view.slices[g.slices + lane.block];
+    const T* theta = lane.at(view.tables + g.tables, g.entries);
+    T* total = lane.at(view.base + g.base, g.entries);  // until base itself is known
+    const T lowest = minus_infinity<T>();
+    T mean_total = 0, count = 0;
+    for (long long y = lane.rank; y < g.entries; y += threads) {
+        T sum = theta[y * W];
+        if (g.slot_count) sum += children_at(view, g, lane, y);
+        for_parents(view, g, lane, view.messages, [&](const T* mu, int stride, int) { sum += mu[y * stride]; });
+        total[y * W] = sum;
+        mean_total += sum > lowest ? sum : T(0);
+        count += sum > lowest ? T(1) : T(0);
+    }
+    count = lane.sum(count);
+    const T scale = T(1) / (count > T(0) ? count : T(1));
+    mean_total = lane.sum(mean_total) * scale;
+    for_parents(view, g, lane, view.messages, [&](T* message, int stride, int j) {
+        T mean = 0;
+        for (long long y = lane.rank; y < g.entries; y += threads)
+            mean += total[y * W] > lowest ? message[y * stride] : T(0);
+        mean = lane.sum(mean);
+        const T weight = weight_of(view, slice, lane, j);
+        const T centre = weight * mean_total - mean * scale;
+        for (long long y = lane.rank; y < g.entries; y += threads) {
+            const T b = total[y * W];
+            message[y * stride] = b > lowest ? weight * b - message[y * stride] - centre : T(0);
+        }
+    });
+    if (value) {
+        const T temperature = weight_of(view, slice, lane, slice.degree) * T(view.epsilon);
+        const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+        Collector<T, true> collector;
+        for (long long y = lane.rank; y < g.entries; y += threads) collector.add(total[y * W], inverse);
+        if constexpr (threads > 1) collector.across(lane, inverse);
+        if (lane.rank == 0) value[g.first_lane + lane.lane] = double(collector.finish(temperature));
+    }
+    for (long long y = lane.rank; y < g.entries; y += threads) {
+        T b = theta[y * W];
+        for_parents(view, g, lane, view.messages, [&](const T* message, int stride, int) { b -= message[y * stride]; });
+        total[y * W] = b;
+    }
+}
+
+// The same with everything in registers: L labels, no children, one thread per lane.
+template <class T, int L>
+BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value) {
+    constexpr int W = 32;
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= item.units) return;
+    const Group& g = view.groups[item.group];
+    const Lane<W> lane(lane_of_unit(view.lists, item, unit), 0);
+    const Slice& slice = view.slices[g.slices + lane.block];
+    const T* theta = lane.at(view.tables + g.tables, L);
+    const T lowest = minus_infinity<T>();
+    T total[L], base[L];
+    T mean_total = 0, count = 0;
+#pragma unroll
+    for (int y = 0; y < L; ++y) total[y] = base[y] = theta[y * W];
+    for_parents(view, g, lane, view.messages, [&](const T* mu, int stride, int) {
+#pragma unroll
+        for (int y = 0; y < L; ++y) total[y] += mu[y * stride];
+    });
+#pragma unroll
+    for (int y = 0; y < L; ++y) {
+        mean_total += total[y] > lowest ? total[y] : T(0);
+        count += total[y] > lowest ? T(1) : T(0);
+    }
+    const T scale = T(1) / (count > T(0) ? count : T(1));
+    mean_total *= scale;
+    for_parents(view, g, lane, view.messages, [&](T* message, int stride, int j) {
+        T mu[L], mean = 0;
+#pragma unroll
+        for (int y = 0; y < L; ++y) {
+            mu[y] = message[y * stride];
+            mean += total[y] > lowest ? mu[y] : T(0);
+        }
+        const T weight = weight_of(view, slice, lane, j);
+        const T centre = weight * mean_total - mean * scale;
+#pragma unroll
+        for (int y = 0; y < L; ++y) {
+            const T lambda = total[y] > lowest ? weight * total[y] - mu[y] - centre : T(0);
+            message[y * stride] = lambda;
+            base[y] -= lambda;
+        }
+    });
+    T* to = lane.at(view.base + g.base, L);
+#pragma unroll
+    for (int y = 0; y < L; ++y) to[y * W] = base[y];
+    if (value) {
+        const T temperature = weight_of(view, slice, lane, slice.degree) * T(view.epsilon);
+        const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+        Collector<T, true> collector;
+#pragma unroll
+        for (int y = 0; y < L; ++y) collector.add(total[y], inverse);
+        value[g.first_lane + lane.lane] = double(collector.finish(temperature));
+    }
+}
+
+// base = theta - the messages upwards, for new potentials or messages.
+template <class T, int W>
+BF_DEVICE void refresh_lane(const View<T>& view, const Group& g, const Lane<W>& lane) {
+    const T* theta = lane.at(view.tables + g.tables, g.entries);
+    T* base = lane.at(view.base + g.base, g.entries);
+    for_entries(g, lane, [&](long long y) {
+        T b = theta[y * W];
+        for_parents(view, g, lane, view.messages, [&](const T* message, int stride, int) { b -= message[y * stride]; });
+        base[y * W] = b;
+    });
+}
+
+}  // namespace blendfield::BF_ISA

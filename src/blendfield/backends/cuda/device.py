@@ -1,0 +1,94 @@
+"""The card: arrays, kernels compiled at run time and launched by name, recorded launches. CuPy does the work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from blendfield.errors import NotEnoughMemoryError
+
+Replay = Callable[[], None]
+
+
+class Device(Protocol):
+    """What the host side needs; `tests/backends/host_device.py` is another."""
+
+    xp: Any
+    """array module: numpy or cupy"""
+    block: int
+    """threads per block"""
+    team: int
+    """threads that work together on a lane"""
+
+    def kernels(self, source: str, names: list[str]) -> dict[str, Any]:
+        """Compiled kernels by name."""
+
+    def launch(self, kernel: Any, blocks: int, *arguments: int | float) -> None:
+        """Start so many thread blocks."""
+
+    def address(self, array: Any) -> int:
+        """Where an array begins."""
+
+    def host(self, array: Any) -> Any:
+        """The array as NumPy."""
+
+    def record(self, work: Replay) -> Replay:
+        """The launches that `work` makes (and nothing else), as one."""
+
+    def free_bytes(self) -> int:
+        """Memory that can still be allocated."""
+
+
+class CudaDevice:
+    """The current card of CuPy."""
+
+    block = 128
+    team = 32
+
+    def __init__(self) -> None:
+        import cupy
+
+        self.xp = cupy
+        self._compiled: dict[str, Any] = {}
+
+    def kernels(self, source: str, names: list[str]) -> dict[str, Any]:
+        if source not in self._compiled:
+            self._compiled[source] = self.xp.RawModule(code=source, options=("-std=c++17",))
+        module = self._compiled[source]
+        return {name: module.get_function(name) for name in names}
+
+    def launch(self, kernel: Any, blocks: int, *arguments: int | float) -> None:
+        if blocks:
+            kernel((blocks,), (self.block,), arguments)
+
+    def address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def host(self, array: Any) -> Any:
+        return array.get()
+
+    def record(self, work: Replay) -> Replay:
+        stream = self.xp.cuda.Stream(non_blocking=True)
+        with stream:
+            stream.begin_capture()
+            work()
+            graph = stream.end_capture()
+        return lambda: graph.launch()
+
+    def free_bytes(self) -> int:
+        free, _ = self.xp.cuda.runtime.memGetInfo()
+        return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+
+
+def out_of_memory(error: Exception) -> NotEnoughMemoryError | None:
+    """The error to raise where the card is full."""
+    if type(error).__name__ == "OutOfMemoryError":
+        return NotEnoughMemoryError(f"the card is full: {error}")
+    return None
+
+
+def bits(value: float) -> int:
+    """A float64 as the int64 with the same bits."""
+    return int(np.float64(value).view(np.int64))

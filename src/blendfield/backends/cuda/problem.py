@@ -1,0 +1,545 @@
+"""A compiled problem on a card: tables, messages, beliefs and the mixing memory stay there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from blendfield.backends.cuda import sources
+from blendfield.backends.cuda.device import Device, Replay, bits
+from blendfield.backends.cuda.launches import Blocks, Plan, Sums
+from blendfield.backends.cuda.layout import Work, compile_layout
+from blendfield.backends.protocol import (
+    Certificate,
+    DataType,
+    FloatArray,
+    LabelArray,
+    Program,
+    RealArray,
+    unusable_potential,
+)
+from blendfield.errors import OptionError, SupportError
+
+KERNELS = [
+    *("heavy_soft", "heavy_hard", "light", "refresh_base", "load_tables", "first_unusable", "store_tables"),
+    *("store_doubles", "messages_out", "messages_in", "mask_messages", "support_extends", "support_restricts"),
+    *("support_tells", "support_prunes", "support_marks", "values", "beliefs", "zero_beliefs", "line"),
+    *("certify_children", "certify_parents", "zero_candidates", "push", "mix", "sum_pieces"),
+]
+VIEW = [
+    *("groups", "slots", "items", "lists", "ints", "slices", "index", "weights", "counting", "table_at", "table_axes"),
+    *("message_at", "message_axes", "regions", "tables", "base", "messages", "epsilon", "wide"),
+]
+STATIC_ENTRIES = 1 << 18
+"""table entries of one shape and slot in one class from which on a kernel of their own is compiled"""
+MOST_STATIC = 48
+LIGHT_LABELS = 32
+"""labels of a child that fit into registers"""
+PUSH_SHARE = 8
+"""messages per thread in `push` (core/cuda/vectors.h)"""
+WORK_BYTES = 1 << 30
+"""of the certificate"""
+
+
+class CudaProblem:
+    """See `protocol.Problem`."""
+
+    def __init__(self, device: Device, program: Program, tables: RealArray, epsilon: float, dtype: DataType) -> None:
+        self.device = device
+        self.program = program
+        self.dtype = np.dtype(dtype)
+        self._xp = xp = device.xp
+        self._epsilon = float(epsilon)
+        self.layout = layout = compile_layout(program)
+        self._kernel = device.kernels(sources.general(dtype), KERNELS)
+        plan = Plan(device, layout)
+        self._all = plan.blocks(layout.everything)
+        self._senders = plan.blocks(layout.senders)
+        self._slots = plan.blocks(layout.slots, whole=True)
+        self._rest = plan.blocks(layout.rest)
+        self._by_group = [plan.blocks([work]) for work in layout.everything]
+        self._hard = [plan.blocks(works) for works in layout.heavy]
+        self._static: dict[str, Any] = {}
+        self._heavy, self._light = self._static_plan(plan, dtype)
+        items, lists, self._blocks = plan.upload()
+
+        def real(size: int) -> Any:
+            return xp.zeros(max(size, 1), dtype=self.dtype)
+
+        self._arrays: dict[str, Any] = {
+            "groups": xp.asarray(layout.group_table.view(np.uint8)),
+            "slots": xp.asarray(_padded(layout.slot_table).view(np.uint8)),
+            "items": items,
+            "lists": lists,
+            "ints": xp.asarray(_padded(layout.ints)),
+            "slices": xp.asarray(_padded(layout.slices).view(np.uint8)),
+            "index": xp.asarray(_padded(layout.index)),
+            "weights": xp.asarray(_padded(layout.weights).astype(self.dtype)),
+            "counting": xp.asarray(layout.counting),
+            "table_at": xp.asarray(layout.table_at),
+            "table_axes": xp.asarray(layout.table_axes),
+            "message_at": xp.asarray(_padded(layout.message_at)),
+            "message_axes": xp.asarray(_padded(layout.message_axes)),
+            "regions": xp.asarray(layout.regions),
+            "tables": real(layout.table_entries),
+            "base": real(layout.base_entries),
+            "messages": real(layout.message_entries),
+        }
+        view = [device.address(self._arrays[name]) if name in self._arrays else 0 for name in VIEW]
+        view[VIEW.index("epsilon")] = bits(self._epsilon)
+        view[VIEW.index("wide")] = layout.wide_messages
+        self._view = xp.asarray(np.array(view, dtype=np.int64))
+        self._zero = xp.asarray(layout.zero_children)
+        self._message_size = int(program.graph.table_sizes[program.edge_children].sum())
+        self._sum_values = self._segment_sums()
+        self._sums_of_rows: dict[int, Sums] = {}
+        self._replays: dict[tuple[bool, bool], Replay] = {}
+        self._lane_values = xp.zeros(max(len(layout.regions), 1))
+        self._sweep_values = xp.zeros(max(len(layout.regions), 1))
+        self._buffers: dict[str, Any] = {}
+        self._twin: Any = None
+        self._twin_has_potentials = False
+        self.forbidden = False
+        self.allocate_history(0)
+        self._load(self._upload(tables), keep=False)
+        if np.isneginf(tables).any():
+            self._find_support()
+        self._refresh_base()
+
+    # Plumbing.
+
+    def _static_plan(self, plan: Plan, dtype: DataType) -> tuple[list[list[tuple[str, Any]]], list[list[tuple[str, Any]]]]:
+        """Launches per class, heavy and light: (kernel, Blocks) for any shape, (kernel, (item, thread blocks)) for one
+        compiled for its shape.
+        """
+        layout = self.layout
+        texts: dict[tuple[Any, ...], tuple[str, str]] = {}
+
+        def name_of(key: tuple[Any, ...], text: Any) -> str:
+            if key not in texts:
+                name = f"{key[0]}_{len(texts)}"
+                texts[key] = name, text(name)
+            return texts[key][0]
+
+        def large(work: Work) -> bool:
+            group = layout.groups[work.group]
+            return group.width > 1 and len(work.lanes) * group.entries >= STATIC_ENTRIES and len(texts) < MOST_STATIC
+
+        heavy: list[list[tuple[str, Any]]] = []
+        for works in layout.heavy:
+            launches: list[tuple[str, Any]] = []
+            for work in works:
+                group = layout.groups[work.group]
+                if large(work):
+                    name = name_of(
+                        ("heavy", group.extents, group.masks, work.slot),
+                        lambda name, group=group, slot=work.slot: sources.heavy_kernel(name, group, slot),
+                    )
+                    labels = group.labels(work.slot)
+                    for item in plan.items(work):
+                        units = plan.set_tile(item, sources.tile_of(labels), labels)
+                        launches.append((name, (item, -(-units // self.device.block))))
+            general = plan.blocks([work for work in works if not large(work)])
+            heavy.append([*launches, ("heavy_soft", general)])
+        light: list[list[tuple[str, Any]]] = []
+        for works in layout.light:
+            launches = []
+            others = []
+            for work in works:
+                group = layout.groups[work.group]
+                if large(work) and not group.masks and group.entries <= LIGHT_LABELS:
+                    labels = group.entries
+                    name = name_of(("light", labels), lambda name, n=labels: sources.light_kernel(name, n))
+                    for item in plan.items(work):
+                        launches.append((name, (item, -(-plan.units(item) // self.device.block))))
+                else:
+                    others.append(work)
+            light.append([*launches, ("light", plan.blocks(others))])
+        if texts:
+            source = sources.general(dtype) + "".join(text for _, text in texts.values())
+            self._static = self.device.kernels(source, [name for name, _ in texts.values()])
+        return heavy, light
+
+    def _launch(self, name: str, blocks: Blocks | int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, x: float = 0.0) -> None:
+        at = 0
+        count = blocks
+        if isinstance(blocks, Blocks):
+            at = self.device.address(self._blocks) + 8 * blocks.first
+            count = blocks.count
+        view = self.device.address(self._view)
+        self.device.launch(self._kernel[name], count, view, at, a, b, c, d, x)
+
+    def _launch_static(self, name: str, item: int, count: int, values: int = 0) -> None:
+        view = self.device.address(self._view)
+        first, second = (values, item) if name.startswith("light") else (item, 0)
+        self.device.launch(self._static[name], count, view, 0, first, second, 0, 0, 0.0)
+
+    def _at(self, array: Any) -> int:
+        return self.device.address(array)
+
+    def _buffer(self, name: str, size: int, dtype: Any = np.float64) -> Any:
+        """Working memory that is kept."""
+        if name not in self._buffers:
+            self._buffers[name] = self._xp.zeros(max(size, 1), dtype=dtype)
+        return self._buffers[name]
+
+    def _segment_sums(self) -> Sums:
+        """Sums of values by lane, per segment."""
+        layout, program = self.layout, self.program
+        if program.num_segments <= 1:
+            sizes = np.full(program.num_segments, len(layout.regions), dtype=np.int64)
+            return Sums(self.device, self._kernel["sum_pieces"], sizes)
+        lanes = np.flatnonzero(layout.regions >= 0)
+        segment = program.segment[layout.regions[lanes]]
+        order = self._xp.asarray(lanes[np.argsort(segment, kind="stable")].astype(np.int32))
+        sizes = np.bincount(segment, minlength=program.num_segments).astype(np.int64)
+        return Sums(self.device, self._kernel["sum_pieces"], sizes, order)
+
+    def _by_segment(self, lanes: Any) -> FloatArray:
+        if self.program.num_segments == 0:
+            return np.zeros(0)
+        sums: FloatArray = self.device.host(self._sum_values(lanes)).reshape(-1)
+        return sums
+
+    def _sum_rows(self, rows: Any, columns: int) -> FloatArray:
+        """float64 [columns]."""
+        count = len(rows) // columns
+        if count not in self._sums_of_rows:
+            sizes = np.array([count], dtype=np.int64)
+            self._sums_of_rows[count] = Sums(self.device, self._kernel["sum_pieces"], sizes)
+        sums: FloatArray = self.device.host(self._sums_of_rows[count](rows, columns)).reshape(-1)
+        return sums
+
+    # Potentials and support.
+
+    def _upload(self, flat: RealArray) -> Any:
+        return self._xp.asarray(np.ascontiguousarray(flat, dtype=self.dtype))
+
+    def _load(self, flat: Any, keep: bool) -> None:
+        self._launch("load_tables", self._all, self._at(flat), 0, int(keep))
+        self._twin_has_potentials = False
+
+    def set_potentials(self, tables: RealArray) -> None:
+        flat = self._upload(tables)
+        none = np.iinfo(np.int64).max
+        least = self._xp.full(1, none, dtype=np.int64)
+        self._launch("first_unusable", self._all, self._at(flat), self._at(least))
+        position = int(self.device.host(least)[0])
+        if position != none:
+            raise unusable_potential(self.program.graph, np.asarray(tables, dtype=self.dtype), position)
+        self._load(flat, keep=True)
+        self._refresh_base()
+
+    def _refresh_base(self) -> None:
+        self._launch("refresh_base", self._senders)
+
+    def _find_support(self) -> None:
+        """Generalised arc consistency: pruned entries become -inf in the tables."""
+        xp = self._xp
+        none = np.iinfo(np.int64).max
+        state = xp.array([0, none], dtype=np.int64)
+        self._launch("support_prunes", self._all, self._at(state))
+        while True:
+            pending, region = (int(k) for k in self.device.host(state))
+            if region != none:
+                raise SupportError(
+                    f"region {region}: every label is forbidden (-inf), by itself or through its neighbours; at least "
+                    "one joint label must stay"
+                )
+            if not pending and self.forbidden:
+                break
+            self.forbidden = True
+            state[0] = 0
+            self._launch("support_extends", self._slots)
+            self._launch("support_restricts", self._all, self._at(state))
+            self._launch("support_tells", self._senders)
+            self._launch("support_prunes", self._all, self._at(state))
+        self._arrays["messages"].fill(0)
+        marks = xp.zeros(len(self.layout.groups), dtype=np.int32)
+        self._launch("support_marks", self._all, self._at(marks))
+        self.layout.group_table["forbidden"] = self.device.host(marks)
+        self._arrays["groups"][...] = xp.asarray(self.layout.group_table.view(np.uint8))
+
+    # Messages.
+
+    @property
+    def epsilon(self) -> float:
+        return self._epsilon
+
+    def set_epsilon(self, value: float) -> None:
+        self._epsilon = float(value)
+        self._view[VIEW.index("epsilon")] = bits(self._epsilon)
+
+    def messages(self) -> RealArray:
+        flat = self._xp.zeros(max(self._message_size, 1), dtype=self.dtype)
+        self._launch("messages_out", self._slots, self._at(flat))
+        result: RealArray = self.device.host(flat)[: self._message_size]
+        return result
+
+    def set_messages(self, flat: RealArray) -> None:
+        if self._message_size:
+            given = self._upload(flat)
+            self._launch("messages_in", self._slots, self._at(given))
+            if self.forbidden:
+                self._launch("mask_messages", self._senders)
+        self._refresh_base()
+
+    # Sweeps.
+
+    def _run(self, with_values: bool) -> None:
+        """One full sweep; `with_values`: the last class enters its share of F into the values."""
+        soft = self._epsilon > 0.0
+        last = len(self.layout.schedule) - 1
+        for step, c in enumerate(self.layout.schedule.tolist()):
+            if soft:
+                for name, work in self._heavy[c]:
+                    if isinstance(work, Blocks):
+                        self._launch(name, work)
+                    else:
+                        self._launch_static(name, *work)
+            else:
+                self._launch("heavy_hard", self._hard[c])
+            values = self._at(self._sweep_values) if with_values and step == last else 0
+            for name, work in self._light[c]:
+                if isinstance(work, Blocks):
+                    self._launch(name, work, values)
+                else:
+                    self._launch_static(name, *work, values)
+        if with_values:
+            self._launch("values", self._rest, self._at(self._sweep_values), x=self._epsilon)
+
+    def _replay(self, with_values: bool) -> None:
+        """A sweep as one recorded graph of launches; the temperature is read from memory, unless F is wanted too."""
+        if with_values:
+            self._run(True)
+            return
+        key = self._epsilon > 0.0, with_values
+        if key not in self._replays:
+            self._replays[key] = self.device.record(lambda: self._run(with_values))
+        self._replays[key]()
+
+    def sweep(self, count: int = 1) -> None:
+        if len(self.layout.schedule):
+            for _ in range(count):
+                self._replay(False)
+
+    def sweep_value(self) -> float:
+        if not len(self.layout.schedule) or not self.layout.positive_hats or not self._epsilon > 0.0:
+            self.sweep()
+            return float(self.value().sum())
+        self._replay(True)
+        return float(self._by_segment(self._sweep_values).sum())
+
+    # Values and beliefs.
+
+    def value(self, epsilon: float | None = None) -> FloatArray:
+        at = self._epsilon if epsilon is None else float(epsilon)
+        self._launch("values", self._all, self._at(self._lane_values), x=at)
+        return self._by_segment(self._lane_values)
+
+    def _beliefs(self, epsilon: float | None) -> Any:
+        """Beliefs in the layout of the tables."""
+        at = self._epsilon if epsilon is None else float(epsilon)
+        beliefs = self._buffer("beliefs", self.layout.table_entries, self.dtype)
+        self._launch("beliefs", self._all, self._at(self._lane_values), self._at(beliefs), x=at)
+        if len(self._zero):
+            blocks = -(-len(self._zero) * self.device.team // self.device.block)
+            self._launch("zero_beliefs", blocks, self._at(beliefs), self._at(self._zero), len(self._zero))
+        return beliefs
+
+    def beliefs(self, epsilon: float | None = None) -> RealArray:
+        return self._flat(self._beliefs(epsilon))
+
+    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
+        beliefs = self._flat(self._beliefs(None))
+        return self._by_segment(self._lane_values), beliefs
+
+    def _flat(self, lanes: Any) -> Any:
+        """Tables in the user's layout, on the host."""
+        size = int(self.program.graph.table_offsets[-1])
+        flat = self._xp.empty(max(size, 1), dtype=lanes.dtype)
+        name = "store_tables" if lanes.dtype == self.dtype else "store_doubles"
+        self._launch(name, self._all, self._at(lanes), self._at(flat))
+        return self.device.host(flat)[:size]
+
+    def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        count = len(steps)
+        if count == 0 or self._all.count == 0:
+            return np.zeros(count), np.zeros(count), np.zeros(count)
+        xp = self._xp
+        along = self._buffer("direction", self.layout.table_entries, self.dtype)
+        flat = self._upload(direction)
+        self._launch("load_tables", self._all, self._at(flat), self._at(along))
+        device_steps = xp.asarray(np.ascontiguousarray(steps, dtype=np.float64))
+        partial = xp.zeros(self._all.count * self.device.block // self.device.team * count * 3)
+        self._launch("line", self._all, self._at(along), self._at(partial), self._at(device_steps), count)
+        value, slope, curvature = self._sum_rows(partial, 3 * count).reshape(count, 3).T.copy()
+        return value, slope, curvature
+
+    # Certificate.
+
+    def certificate(
+        self, smoothing: float | None = None, region_gaps: bool = False, candidate: bool = False
+    ) -> Certificate:
+        smoothing = self._epsilon if smoothing is None else float(smoothing)
+        if not smoothing > 0.0:
+            raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
+        orders = np.asarray(self.program.graph.region_orders)
+        if self.forbidden or (orders[self.program.edge_children] > 1).any():
+            certificate: Certificate = self._on_host().certificate(smoothing, region_gaps, candidate)
+            return certificate
+        q = self._certify(smoothing, candidate)
+        layout, xp = self.layout, self._xp
+        gaps = self._buffer("gaps", len(layout.regions))
+        counting = self._arrays["counting"]
+        clipped = xp.where(counting >= 0.0, xp.maximum(gaps, 0.0), xp.minimum(gaps, 0.0))
+        by_region = None
+        if region_gaps:
+            by_region = np.zeros(self.program.graph.num_regions)
+            filled = layout.regions >= 0
+            by_region[layout.regions[filled]] = self.device.host(clipped)[filled]
+        return Certificate(
+            value=self._by_segment(self._lane_values),
+            gap=self._by_segment(clipped),
+            spread=self._by_segment(xp.abs(clipped)),
+            region_gaps=by_region,
+            candidate=None if q is None else self._flat(q),
+        )
+
+    def _certify(self, smoothing: float, candidate: bool) -> Any:
+        """Values and gaps by lane; with `candidate` q, float64 in the layout of the tables."""
+        layout, xp, device = self.layout, self._xp, self.device
+        targets = self._buffer("targets", layout.message_entries)
+        q = self._buffer("child candidates", layout.base_entries)
+        gaps = self._buffer("gaps", len(layout.regions))
+        out = xp.zeros(max(layout.table_entries, 1)) if candidate else None
+        fixed = None
+        if len(layout.zero_children):
+            mask = np.zeros(len(layout.regions), dtype=np.uint8)
+            firsts = layout.group_table["first_lane"][layout.zero_children[:, 3]]
+            mask[firsts + layout.zero_children[:, 4]] = 1
+            fixed = xp.asarray(mask)
+
+        def arguments(work: Any, stride: int) -> Any:
+            fields = [bits(smoothing), self._at(targets), self._at(q), 0 if fixed is None else self._at(fixed)]
+            fields += [0 if out is None else self._at(out), self._at(self._lane_values), self._at(gaps)]
+            fields += [0 if work is None else self._at(work), stride]
+            return xp.asarray(np.array(fields, dtype=np.int64))
+
+        children = arguments(None, 0)
+        if fixed is not None:
+            blocks = -(-len(self._zero) * device.team // device.block)
+            self._launch("zero_candidates", blocks, self._at(children), self._at(self._zero), len(self._zero))
+        self._launch("certify_children", self._senders, self._at(children))
+        for group, blocks in zip(layout.groups, self._by_group, strict=True):
+            if group.sends or not blocks.count:
+                continue
+            share = group.entries + sum(group.labels(s) for s in range(len(group.masks)))
+            per_block = device.block if group.width > 1 else device.block // device.team
+            at_once = min(max(1, WORK_BYTES // (8 * share * per_block)), blocks.count)
+            work = xp.empty(at_once * per_block * share)
+            parents = arguments(work, at_once * per_block if group.width > 1 else share)
+            for first in range(0, blocks.count, at_once):
+                part = Blocks(blocks.first + first, min(at_once, blocks.count - first))
+                self._launch("certify_parents", part, self._at(parents))
+        return out
+
+    # Labels: few and branching; the cpu backend finds them at the messages of the card.
+
+    def _on_host(self, messages: bool = True) -> Any:
+        """The same problem in the memory of the host."""
+        from blendfield.backends.cpu import CpuProblem
+
+        if self._twin is None or not self._twin_has_potentials:
+            tables = self._flat(self._arrays["tables"])
+            if self._twin is None:
+                self._twin = CpuProblem(self.program, tables, self._epsilon, self.dtype.name, None)  # type: ignore[arg-type]
+            else:
+                self._twin.set_potentials(tables)
+            self._twin_has_potentials = True
+        self._twin.set_epsilon(self._epsilon)
+        if messages:
+            self._twin.set_messages(self.messages())
+        return self._twin
+
+    def score(self, labels: LabelArray) -> FloatArray:
+        result: FloatArray = self._on_host(messages=False).score(labels)
+        return result
+
+    def decode(self) -> LabelArray:
+        result: LabelArray = self._on_host().decode()
+        return result
+
+    def belief_labels(self) -> LabelArray:
+        result: LabelArray = self._on_host().belief_labels()
+        return result
+
+    def local_search(self, labels: LabelArray, max_passes: int) -> LabelArray:
+        result: LabelArray = self._on_host(messages=False).local_search(labels, max_passes)
+        return result
+
+    # History of the mixing.
+
+    def allocate_history(self, slots: int) -> None:
+        size = max(self.layout.message_entries, 1)
+        self._residuals = [self._xp.zeros(size, dtype=self.dtype) for _ in range(slots)]
+        self._images = [self._xp.zeros(size, dtype=self.dtype) for _ in range(slots)]
+        self._saved = self._xp.zeros(size if slots else 1, dtype=self.dtype)
+        self._pushed = [False] * slots
+
+    def clear_history(self) -> None:
+        self._pushed = [False] * len(self._pushed)
+
+    def save_point(self) -> None:
+        messages = self._arrays["messages"]
+        if self._saved.size != messages.size:
+            self._saved = self._xp.empty_like(messages)
+        self._saved[...] = messages
+
+    def push(self, slot: int) -> FloatArray:
+        self._require_slot(slot)
+        slots, size = len(self._pushed), self.layout.message_entries
+        self._pushed[slot] = True
+        if size == 0:
+            return np.zeros(slots)
+        share = PUSH_SHARE * self.device.block
+        blocks = -(-size // share)
+        partial = self._xp.empty(blocks * self.device.block // self.device.team * slots)
+        addresses = [self._at(f) if k else 0 for f, k in zip(self._residuals, self._pushed, strict=True)]
+        addresses += [self._at(g) for g in self._images]
+        table = self._xp.asarray(np.array([*addresses, self._at(partial)], dtype=np.int64))
+        self._launch("push", blocks, self._at(self._saved), self._at(table), slot, slots, float(size))
+        products = self._sum_rows(partial, slots)
+        return np.where(self._pushed, products, 0.0)
+
+    def mix(self, weights: FloatArray) -> None:
+        slots, size = len(self._pushed), self.layout.message_entries
+        if not any(self._pushed) or size == 0:
+            self._arrays["messages"].fill(0) if not any(self._pushed) else None
+            return
+        used = [self._at(g) if k else 0 for g, k in zip(self._images, self._pushed, strict=True)]
+        table = self._xp.asarray(np.array(used, dtype=np.int64))
+        given = self._xp.asarray(np.ascontiguousarray(weights, dtype=np.float64))
+        self._launch("mix", -(-size // self.device.block), self._at(table), self._at(given), size, slots)
+        self._refresh_base()
+
+    def restore(self, slot: int) -> None:
+        self._require_slot(slot)
+        self._arrays["messages"][...] = self._images[slot]
+        self._refresh_base()
+
+    def _require_slot(self, slot: int) -> None:
+        if not 0 <= slot < len(self._pushed):
+            raise OptionError(f"slot {slot}: the history has {len(self._pushed)} slots")
+
+    @property
+    def memory_bytes(self) -> int:
+        held = [*self._arrays.values(), *self._buffers.values(), *self._residuals, *self._images]
+        held += [self._saved, self._blocks, self._lane_values, self._sweep_values, self._zero]
+        return sum(int(array.nbytes) for array in held) + self._sum_values.nbytes
+
+
+def _padded(array: Any) -> Any:
+    """At least one entry: an address is needed."""
+    return array if len(array) else np.zeros(1, dtype=array.dtype)

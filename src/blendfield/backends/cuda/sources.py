@@ -1,0 +1,92 @@
+"""The text of the kernels: the headers of `core/kernels` and `core/cuda`, and instances for the shapes at hand."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+from blendfield import _core
+from blendfield.backends.cuda.layout import Group
+
+REAL = {"float64": "double", "float32": "float"}
+TILE = 8
+"""labels of one slot per thread, at most"""
+
+
+def folder() -> Path:
+    """Where the headers are: beside the compiled core."""
+    return Path(_core.__file__).parent / "device_code"
+
+
+@cache
+def headers() -> str:
+    """All headers as one text, every file once, in the order they need each other."""
+    seen: set[str] = set()
+
+    def inline(name: str) -> str:
+        if name in seen:
+            return ""
+        seen.add(name)
+        text = (folder() / name).read_text().replace("#pragma once\n", "")
+        return re.sub(r'#include "([^"]+)"\n', lambda found: inline(found.group(1)), text)
+
+    return inline("cuda/problem.h")
+
+
+def general(dtype: str) -> str:
+    """The kernels for any shape."""
+    return f"#define BF_REAL {REAL[dtype]}\n{headers()}"
+
+
+def heavy_kernel(name: str, group: Group, slot: int) -> str:
+    """mu for one slot of tables of one shape."""
+    own = [a for a in range(len(group.extents)) if group.masks[slot] >> a & 1]
+    other = [a for a in range(len(group.extents)) if not group.masks[slot] >> a & 1]
+    extents = group.extents
+    entry = [1] * len(extents)
+    for axis in range(len(extents) - 2, -1, -1):
+        entry[axis] = entry[axis + 1] * extents[axis + 1]
+    labels = group.labels(slot)
+
+    def place(strides: list[int]) -> str:
+        return f"{_sum('y', extents, own, strides)} + {_sum('k', extents, other, strides)}"
+
+    slots = range(len(group.masks))
+    cases = " : ".join([*(f"s == {s} ? {place(group.strides(s))}" for s in slots), "0"])
+    sizes = " : ".join([*(f"s == {s} ? {group.labels(s)}" for s in slots), "0"])
+    return f"""
+struct Shape_{name} {{
+    static constexpr int labels = {labels}, others = {group.entries // labels}, entries = {group.entries};
+    static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile_of(labels)};
+    static BF_DEVICE int entry(int y, int k) {{ return {place(entry)}; }}
+    static BF_DEVICE int label(int s, int y, int k) {{ return {cases}; }}
+    static BF_DEVICE int labels_of(int s) {{ return {sizes}; }}
+}};
+BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}
+"""
+
+
+def light_kernel(name: str, labels: int) -> str:
+    """lambda of children with so many labels."""
+    return f"\nBF_ENTRY({name}) {{ light_static<Real, {labels}>(*view, view->items[b], pointer<double>(a)); }}\n"
+
+
+def tile_of(labels: int) -> int:
+    """Labels worked on by one thread: all if they are few, else a divisor."""
+    if labels <= TILE:
+        return labels
+    return next((n for n in range(TILE, 3, -1) if labels % n == 0), 4)
+
+
+def _sum(number: str, extents: tuple[int, ...], axes: list[int], strides: list[int]) -> str:
+    """C++: sum over axes of digit times stride, the digits being those of `number`, last axis fastest."""
+    terms, below = [], 1
+    for axis in reversed(axes):
+        digit = number if below == 1 else f"{number} / {below}"
+        if axis != axes[0]:
+            digit = f"({digit}) % {extents[axis]}"
+        if strides[axis]:
+            terms.append(f"({digit}) * {strides[axis]}")
+        below *= extents[axis]
+    return "(" + (" + ".join(terms) or "0") + ")"
