@@ -1,25 +1,18 @@
-// The kernels of a compiled problem by name, for the type BF_REAL. All have one signature, so that they can be launched
-// by name: (view, blocks, a, b, c, d, x).
+// The kernels of a compiled problem by name, for the type BF_REAL.
 #pragma once
 #include "cuda/sweep.h"
 #include "cuda/tables.h"
 #include "cuda/values.h"
 #include "cuda/vectors.h"
 
-using namespace blendfield::BF_ISA;
-using Real = BF_REAL;
-
-#define BF_ENTRY(name)                                                                                              \
-    BF_KERNEL name(const View<Real>* view, const int* blocks, long long a, long long b, long long c, long long d, double x)
-
 BF_ENTRY(heavy_soft) { heavy<Real, true>(*view, blocks); }
 BF_ENTRY(heavy_hard) { heavy<Real, false>(*view, blocks); }
 // a: values [padded lanes] or 0
 BF_ENTRY(light) {
-    for_lane(*view, blocks, [&](const Group& g, const auto& lane) { light_lane(*view, g, lane, pointer<double>(a)); });
+    for_lane(*view, blocks, [&](const Group& g, auto lane) { light_lane(*view, g, lane, pointer<double>(a)); });
 }
 BF_ENTRY(refresh_base) {
-    for_lane(*view, blocks, [&](const Group& g, const auto& lane) { refresh_lane(*view, g, lane); });
+    for_lane(*view, blocks, [&](const Group& g, auto lane) { refresh_lane(*view, g, lane); });
 }
 
 // a: flat tables; b: lanes (0: the problem's own); c: keep what has no support
@@ -52,14 +45,7 @@ BF_ENTRY(zero_beliefs) { zero_beliefs(*view, pointer<const int>(b), c, pointer<R
 // a: direction, b: partial sums, c: steps, d: how many
 BF_ENTRY(line) { line(*view, blocks, pointer<const Real>(a), pointer<double>(b), pointer<const double>(c), int(d)); }
 
-// a: Certificate; zero_candidates also b: zero children, c: how many
-BF_ENTRY(certify_children) { certify_children(*view, blocks, *pointer<const Certificate<Real>>(a)); }
-BF_ENTRY(certify_parents) { certify_parents(*view, blocks, *pointer<const Certificate<Real>>(a)); }
-BF_ENTRY(zero_candidates) {
-    zero_candidates(*view, pointer<const int>(b), c, *pointer<const Certificate<Real>>(a));
-}
-// a: candidate, b: zero children, c: how many
-// a: saved point, b: addresses: residuals [slots], images [slots], c: slot, d: slots; x: size; blocks: partial sums
+// a: saved point, b: addresses of residuals [slots], images [slots], partial sums; c: slot, d: slots, x: size
 BF_ENTRY(push) {
     const long long* addresses = pointer<const long long>(b);
     push(view->messages, pointer<const Real>(a), addresses, pointer<Real>(addresses[c]),

@@ -16,7 +16,7 @@ BF_DEVICE void for_user_entries(const View<T>& view, const Group& g, const Lane<
 // tables = flat; with `keep`, -inf in the tables (no support) stays.
 template <class T>
 BF_DEVICE void load_tables(const View<T>& view, const int* blocks, const T* flat, T* tables, bool keep) {
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         T* to = lane.at(tables + g.tables, g.entries);
         const bool check = keep && g.forbidden;
@@ -29,7 +29,7 @@ BF_DEVICE void load_tables(const View<T>& view, const int* blocks, const T* flat
 // flat = tables, from T's layout in any type.
 template <class T, class U, class O>
 BF_DEVICE void store_tables(const View<T>& view, const int* blocks, const U* tables, O* flat) {
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         const U* from = lane.at(tables + g.tables, g.entries);
         for_user_entries(view, g, lane, [&](long long e, long long at) { flat[at] = O(from[e * W]); });
@@ -39,7 +39,7 @@ BF_DEVICE void store_tables(const View<T>& view, const int* blocks, const U* tab
 // The first position in `flat` that has support but is not finite.
 template <class T>
 BF_DEVICE void first_unusable(const View<T>& view, const int* blocks, const T* flat, long long* least) {
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         const T* table = lane.at(view.tables + g.tables, g.entries);
         for_user_entries(view, g, lane, [&](long long e, long long at) {
@@ -78,7 +78,7 @@ BF_DEVICE void copy_messages(const View<T>& view, const int* blocks, T* flat, bo
 // No message on labels without support. Items: lanes that send.
 template <class T>
 BF_DEVICE void mask_messages(const View<T>& view, const int* blocks) {
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         if (!g.forbidden) return;
         const T* table = lane.at(view.tables + g.tables, g.entries);
@@ -113,7 +113,7 @@ BF_DEVICE void support_extends(const View<T>& view, const int* blocks) {  // ite
 
 template <class T>
 BF_DEVICE void support_restricts(const View<T>& view, const int* blocks, long long* state) {  // items: all lanes
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         T* table = lane.at(view.tables + g.tables, g.entries);
         for_entries(g, lane, [&](long long e) {
@@ -132,7 +132,7 @@ BF_DEVICE void support_restricts(const View<T>& view, const int* blocks, long lo
 
 template <class T>
 BF_DEVICE void support_tells(const View<T>& view, const int* blocks) {  // items: lanes that send
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         const T* table = lane.at(view.tables + g.tables, g.entries);
         for_parents(view, g, lane, view.messages, [&](T* message, int stride, int) {
@@ -145,7 +145,7 @@ BF_DEVICE void support_tells(const View<T>& view, const int* blocks) {  // items
 
 template <class T>
 BF_DEVICE void support_prunes(const View<T>& view, const int* blocks, long long* state) {  // items: all lanes
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         T* table = lane.at(view.tables + g.tables, g.entries);
         float left = 0;
@@ -175,7 +175,7 @@ BF_DEVICE void support_prunes(const View<T>& view, const int* blocks, long long*
 template <class T>
 BF_DEVICE void support_marks(const View<T>& view, const int* blocks, int* forbidden) {
     const int group = view.items[blocks[2 * block_number()]].group;
-    for_lane(view, blocks, [&](const Group& g, const auto& lane) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
         constexpr int W = lane.width;
         const T* table = lane.at(view.tables + g.tables, g.entries);
         bool any = false;

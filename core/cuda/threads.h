@@ -11,9 +11,11 @@
 
 #if defined(__CUDACC__) || defined(__CUDACC_RTC__)
 #define BF_DEVICE __device__ __forceinline__
+#define BF_APART __device__ __noinline__  // large and used often
 #define BF_KERNEL extern "C" __global__ void __launch_bounds__(128)
 #else
 #define BF_DEVICE inline
+#define BF_APART inline
 #define BF_KERNEL extern "C" void
 extern "C" {
 long long emulated_block_number = 0;
@@ -118,7 +120,6 @@ struct View {
     long long wide;  // messages before this position belong to groups in blocks of 32: labels are 32 apart
 };
 
-// Typed loosely: every kernel is launched as (view, blocks, a, b, c, d, x) and says what these are.
 template <class P>
 BF_DEVICE P* pointer(long long address) {
     return reinterpret_cast<P*>(address);
@@ -221,3 +222,10 @@ BF_DEVICE T weight_of(const View<T>& view, const Slice& slice, const Lane<W>& la
 }
 
 }  // namespace blendfield::BF_ISA
+
+// Kernels have one signature, so that they can be launched by name; each says what a .. d and x are.
+#define BF_ENTRY(name)                                                                                              \
+    BF_KERNEL name(const View<Real>* view, const int* blocks, long long a, long long b, long long c, long long d, double x)
+
+using namespace blendfield::BF_ISA;
+using Real = BF_REAL;

@@ -11,6 +11,12 @@
 #define BF_FN inline __attribute__((always_inline))
 #endif
 
+#ifdef __CUDACC_RTC__
+#define BF_INFINITY __builtin_bit_cast(double, 0x7ff0000000000000ull)
+#else
+#define BF_INFINITY __builtin_huge_val()
+#endif
+
 // Each instruction set has its own namespace: functions compiled for AVX-512 must never be merged with their baseline
 // twins by the linker.
 #ifndef BF_ISA
@@ -87,12 +93,12 @@ struct Limits;
 template <>
 struct Limits<double> {
     static constexpr double lowest = -1.7976931348623157e308;
-    static constexpr double infinity = __builtin_huge_val();
+    static constexpr double infinity = BF_INFINITY;
 };
 template <>
 struct Limits<float> {
     static constexpr float lowest = -3.402823466e38f;
-    static constexpr float infinity = __builtin_huge_valf();
+    static constexpr float infinity = float(BF_INFINITY);
 };
 
 template <class V>

@@ -11,7 +11,9 @@ __all__ = ["Backend", "Certificate", "Problem", "Program", "get"]
 
 
 def get(name: str = "auto") -> Backend:
-    """The backend called "reference" or "cpu"; "auto" is "cpu" where the compiled core is there, else "reference"."""
+    """The backend called "reference", "cpu" or "cuda"; "auto" is "cpu" where the compiled core is there, else
+    "reference".
+    """
     if name == "auto":
         compiled = importlib.util.find_spec("blendfield._core") and importlib.util.find_spec("blendfield.backends.cpu")
         name = "cpu" if compiled else "reference"
@@ -25,4 +27,10 @@ def get(name: str = "auto") -> Backend:
         except ImportError as error:
             raise OptionError("backend 'cpu' is not available: the compiled core cannot be imported") from error
         return CpuBackend()
-    raise OptionError(f"backend {name!r} is unknown; expected 'auto', 'reference' or 'cpu'")
+    if name == "cuda":
+        from blendfield.backends.cuda import CudaBackend, missing
+
+        if (reason := missing()) is not None:
+            raise OptionError(f"backend 'cuda' is not available: {reason}")
+        return CudaBackend()
+    raise OptionError(f"backend {name!r} is unknown; expected 'auto', 'reference', 'cpu' or 'cuda'")

@@ -2,11 +2,37 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 from blendfield.backends.cuda.device import CudaDevice, Device
 from blendfield.backends.cuda.problem import CudaProblem
 from blendfield.backends.protocol import DataType, Problem, Program, RealArray
+
+
+def missing() -> str | None:
+    """Why there is no card to work on, in one line; None: there is one."""
+    try:
+        import cupy
+    except ImportError as error:
+        wrong = "" if isinstance(error, ModuleNotFoundError) else f" ({_first_line(error)})"
+        return f"CuPy cannot be imported{wrong}: pip install 'blendfield[cuda]'"
+    try:
+        count = cupy.cuda.runtime.getDeviceCount()
+    except cupy.cuda.runtime.CUDARuntimeError as error:
+        return f"no usable CUDA driver or card: {_first_line(error)}"
+    return None if count else "no CUDA card"
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+@cache
+def _card() -> CudaDevice:
+    """One for all problems: it keeps what it has compiled."""
+    return CudaDevice()
 
 
 class CudaBackend:
@@ -16,7 +42,7 @@ class CudaBackend:
 
     def __init__(self, device: Device | None = None) -> None:
         """`device`: the current card, or a stand-in."""
-        self.device = CudaDevice() if device is None else device
+        self.device = _card() if device is None else device
 
     def compile(
         self,

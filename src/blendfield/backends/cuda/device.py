@@ -9,6 +9,9 @@ import numpy as np
 
 from blendfield.errors import NotEnoughMemoryError
 
+OPTIONS = ("-std=c++17", "-default-device", "-diag-suppress=161,177")
+"""of NVRTC: lambdas need no annotation; pragmas of other compilers and constants that are not used may stand"""
+
 Replay = Callable[[], None]
 
 
@@ -55,7 +58,7 @@ class CudaDevice:
 
     def kernels(self, source: str, names: list[str]) -> dict[str, Any]:
         if source not in self._compiled:
-            self._compiled[source] = self.xp.RawModule(code=source, options=("-std=c++17",))
+            self._compiled[source] = self.xp.RawModule(code=source, options=OPTIONS)
         module = self._compiled[source]
         return {name: module.get_function(name) for name in names}
 

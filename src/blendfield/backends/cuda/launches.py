@@ -133,7 +133,15 @@ class Sums:
             out = device.xp.empty((pieces, columns))
             blocks = -(-pieces * columns * device.team // device.block)
             device.launch(
-                self.kernel, blocks, 0, device.address(starts), device.address(rows), device.address(out), pieces, columns, 0.0
+                self.kernel,
+                blocks,
+                0,
+                device.address(starts),
+                device.address(rows),
+                device.address(out),
+                pieces,
+                columns,
+                0.0,
             )
             rows = out
         return rows

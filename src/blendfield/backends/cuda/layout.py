@@ -554,7 +554,13 @@ def _find_work(
         slot = np.empty(len(children), dtype=np.int64)
         slot[by_slot] = np.arange(len(children)) - first_edge[parents[by_slot]]
         layout.zero_children = np.stack(
-            [layout.group_of[parent], layout.lane_of[parent], slot[edge], layout.group_of[child], layout.lane_of[child]],
+            [
+                layout.group_of[parent],
+                layout.lane_of[parent],
+                slot[edge],
+                layout.group_of[child],
+                layout.lane_of[child],
+            ],
             axis=1,
         ).astype(np.int32)
 

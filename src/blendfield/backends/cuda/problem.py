@@ -25,8 +25,9 @@ KERNELS = [
     *("heavy_soft", "heavy_hard", "light", "refresh_base", "load_tables", "first_unusable", "store_tables"),
     *("store_doubles", "messages_out", "messages_in", "mask_messages", "support_extends", "support_restricts"),
     *("support_tells", "support_prunes", "support_marks", "values", "beliefs", "zero_beliefs", "line"),
-    *("certify_children", "certify_parents", "zero_candidates", "push", "mix", "sum_pieces"),
+    *("push", "mix", "sum_pieces"),
 ]
+CERTIFY = ["certify_children", "certify_parents", "zero_candidates"]
 VIEW = [
     *("groups", "slots", "items", "lists", "ints", "slices", "index", "weights", "counting", "table_at", "table_axes"),
     *("message_at", "message_axes", "regions", "tables", "base", "messages", "epsilon", "wide"),
@@ -109,7 +110,9 @@ class CudaProblem:
 
     # Plumbing.
 
-    def _static_plan(self, plan: Plan, dtype: DataType) -> tuple[list[list[tuple[str, Any]]], list[list[tuple[str, Any]]]]:
+    def _static_plan(
+        self, plan: Plan, dtype: DataType
+    ) -> tuple[list[list[tuple[str, Any]]], list[list[tuple[str, Any]]]]:
         """Launches per class, heavy and light: (kernel, Blocks) for any shape, (kernel, (item, thread blocks)) for one
         compiled for its shape.
         """
@@ -157,11 +160,13 @@ class CudaProblem:
                     others.append(work)
             light.append([*launches, ("light", plan.blocks(others))])
         if texts:
-            source = sources.general(dtype) + "".join(text for _, text in texts.values())
+            source = sources.general(dtype, "sweep") + "".join(text for _, text in texts.values())
             self._static = self.device.kernels(source, [name for name, _ in texts.values()])
         return heavy, light
 
-    def _launch(self, name: str, blocks: Blocks | int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, x: float = 0.0) -> None:
+    def _launch(
+        self, name: str, blocks: Blocks | int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, x: float = 0.0
+    ) -> None:
         at = 0
         count = blocks
         if isinstance(blocks, Blocks):
@@ -289,17 +294,9 @@ class CudaProblem:
 
     def _run(self, with_values: bool) -> None:
         """One full sweep; `with_values`: the last class enters its share of F into the values."""
-        soft = self._epsilon > 0.0
         last = len(self.layout.schedule) - 1
         for step, c in enumerate(self.layout.schedule.tolist()):
-            if soft:
-                for name, work in self._heavy[c]:
-                    if isinstance(work, Blocks):
-                        self._launch(name, work)
-                    else:
-                        self._launch_static(name, *work)
-            else:
-                self._launch("heavy_hard", self._hard[c])
+            self._run_heavy(c)
             values = self._at(self._sweep_values) if with_values and step == last else 0
             for name, work in self._light[c]:
                 if isinstance(work, Blocks):
@@ -308,6 +305,17 @@ class CudaProblem:
                     self._launch_static(name, *work, values)
         if with_values:
             self._launch("values", self._rest, self._at(self._sweep_values), x=self._epsilon)
+
+    def _run_heavy(self, c: int) -> None:
+        """mu to the regions of a class."""
+        if self._epsilon > 0.0:
+            for name, work in self._heavy[c]:
+                if isinstance(work, Blocks):
+                    self._launch(name, work)
+                else:
+                    self._launch_static(name, *work)
+        else:
+            self._launch("heavy_hard", self._hard[c])
 
     def _replay(self, with_values: bool) -> None:
         """A sweep as one recorded graph of launches; the temperature is read from memory, unless F is wanted too."""
@@ -334,9 +342,13 @@ class CudaProblem:
     # Values and beliefs.
 
     def value(self, epsilon: float | None = None) -> FloatArray:
+        self._launch_values(epsilon)
+        return self._by_segment(self._lane_values)
+
+    def _launch_values(self, epsilon: float | None = None) -> None:
+        """Values by lane."""
         at = self._epsilon if epsilon is None else float(epsilon)
         self._launch("values", self._all, self._at(self._lane_values), x=at)
-        return self._by_segment(self._lane_values)
 
     def _beliefs(self, epsilon: float | None) -> Any:
         """Beliefs in the layout of the tables."""
@@ -410,6 +422,8 @@ class CudaProblem:
     def _certify(self, smoothing: float, candidate: bool) -> Any:
         """Values and gaps by lane; with `candidate` q, float64 in the layout of the tables."""
         layout, xp, device = self.layout, self._xp, self.device
+        if CERTIFY[0] not in self._kernel:
+            self._kernel.update(device.kernels(sources.general(self.dtype.name, "certify"), CERTIFY))
         targets = self._buffer("targets", layout.message_entries)
         q = self._buffer("child candidates", layout.base_entries)
         gaps = self._buffer("gaps", len(layout.regions))

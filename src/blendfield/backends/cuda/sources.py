@@ -20,23 +20,23 @@ def folder() -> Path:
 
 
 @cache
-def headers() -> str:
-    """All headers as one text, every file once, in the order they need each other."""
+def headers(name: str) -> str:
+    """A header and all that it includes as one text, every file once."""
     seen: set[str] = set()
 
-    def inline(name: str) -> str:
-        if name in seen:
+    def inline(file: str) -> str:
+        if file in seen:
             return ""
-        seen.add(name)
-        text = (folder() / name).read_text().replace("#pragma once\n", "")
+        seen.add(file)
+        text = (folder() / file).read_text().replace("#pragma once\n", "")
         return re.sub(r'#include "([^"]+)"\n', lambda found: inline(found.group(1)), text)
 
-    return inline("cuda/problem.h")
+    return inline(f"cuda/{name}.h")
 
 
-def general(dtype: str) -> str:
-    """The kernels for any shape."""
-    return f"#define BF_REAL {REAL[dtype]}\n{headers()}"
+def general(dtype: str, name: str = "problem") -> str:
+    """The kernels for any shape: "problem" or "certify"; "sweep": what those for one shape are made of."""
+    return f"#define BF_REAL {REAL[dtype]}\n{headers(name)}"
 
 
 def heavy_kernel(name: str, group: Group, slot: int) -> str:

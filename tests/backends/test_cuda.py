@@ -1,0 +1,92 @@
+"""The CUDA backend: its host side and its kernels on a stand-in for a card, and on a card where there is one."""
+
+import shutil
+
+import numpy as np
+import pytest
+from host_device import HostDevice
+
+from blendfield.backends.cuda import CudaBackend, layout, missing, problem
+from blendfield.backends.reference import ReferenceBackend
+from blendfield.graph import RegionGraph, chain_graph, grid_graph
+from blendfield.testing import assert_close, build_program
+from blendfield.testing.conformance import CHECKS, DTYPES, Case, Check, Tolerance, check_certificate, check_sweeps
+
+TOLERANCE = Tolerance(float64=1e-10, float32=2e-5)
+pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
+on_a_card = pytest.mark.skipif(missing() is not None, reason=str(missing()))
+
+
+@pytest.fixture(scope="module")
+def host() -> CudaBackend:
+    return CudaBackend(HostDevice())
+
+
+@pytest.fixture(scope="module")
+def card() -> CudaBackend:
+    return CudaBackend()
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("check", CHECKS)
+def test_conforms(check: Check, host: CudaBackend, seed: int) -> None:
+    check(host, np.random.default_rng(seed), TOLERANCE)
+
+
+@on_a_card
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("check", CHECKS)
+def test_conforms_on_a_card(check: Check, card: CudaBackend, seed: int) -> None:
+    check(card, np.random.default_rng(seed), TOLERANCE)
+
+
+@pytest.fixture(params=["host", pytest.param("card", marks=on_a_card)])
+def backend(request: pytest.FixtureRequest) -> CudaBackend:
+    chosen: CudaBackend = request.getfixturevalue(request.param)
+    return chosen
+
+
+@pytest.mark.parametrize("width", [1, 32])
+@pytest.mark.parametrize("check", [check_sweeps, check_certificate])
+def test_lanes_one_by_one_and_in_blocks(
+    check: Check, width: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "choose_width", lambda lanes, entries: width)
+    check(backend, np.random.default_rng(7), TOLERANCE)
+
+
+def triples(labels: int) -> RegionGraph:
+    return RegionGraph([labels] * 8, [(i, (i + 1) % 8, (i + 3) % 8) for i in range(8)])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kernels_of_their_own_for_large_groups(
+    dtype: str, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A kernel compiled for one shape does what the kernel for all shapes does."""
+    monkeypatch.setattr(problem, "STATIC_ENTRIES", 0)
+    monkeypatch.setattr(layout, "choose_width", lambda lanes, entries: 32)
+    rng = np.random.default_rng(3)
+    for graph in (grid_graph((3, 4), 2), grid_graph((3, 3), np.array([[3, 5, 3], [5, 3, 11], [3, 21, 5]])), triples(3)):
+        program = build_program(graph, "cover")
+        tables = rng.normal(size=int(graph.table_offsets[-1]))
+        tables[rng.random(len(tables)) < 0.05] = -np.inf
+        for epsilon in (1.0, 0.0):
+            case = Case(program, tables, epsilon, dtype)  # type: ignore[arg-type]
+            mine, reference = case.compile(backend), case.compile(ReferenceBackend())
+            for _ in range(2):
+                assert_close(mine.sweep_value(), reference.sweep_value(), TOLERANCE.of(case.dtype))
+                assert_close(mine.messages(), reference.messages(), TOLERANCE.of(case.dtype))
+                mine.set_messages(reference.messages())
+
+
+def test_lone_large_tables(backend: CudaBackend) -> None:
+    """A team per lane, with more entries than threads, both ways across the table."""
+    rng = np.random.default_rng(4)
+    for graph in (chain_graph(3, 70), RegionGraph([150, 90], [(0, 1)]), RegionGraph([5, 40, 33], [(0, 1, 2)])):
+        tables = rng.normal(size=int(graph.table_offsets[-1]))
+        case = Case(build_program(graph, "ones"), tables, 0.5)
+        mine, reference = case.compile(backend), case.compile(ReferenceBackend())
+        assert_close(mine.sweep_value(), reference.sweep_value(), 1e-10)
+        assert_close(mine.messages(), reference.messages(), 1e-10)
+        assert_close(mine.certificate().gap, reference.certificate().gap, 1e-10)
