@@ -11,13 +11,13 @@ template <class T>
 struct Certificate {
     double smoothing;
     double* targets;
-    double* q;                  // layout of base
+    double* q;  // layout of base
     const unsigned char* fixed;
-    double* candidate;          // layout of the tables, or null
-    double* values;             // [padded lanes]
-    double* gaps;               // [padded lanes]
-    double* work;               // of the parents: q and a vector over the labels of all slots
-    long long stride;           // of one lane's share of `work` (W = 1)
+    double* candidate;  // layout of the tables, or null
+    double* values;     // [padded lanes]
+    double* gaps;       // [padded lanes]
+    double* work;       // of the parents: q and a vector over the labels of all slots
+    long long stride;   // of one lane's share of `work` (W = 1)
 };
 
 template <class T>

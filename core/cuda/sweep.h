@@ -1,5 +1,5 @@
-// The two phases of a colour class (kernels/messages.h has the formulas): mu for one child slot from the parents' tables,
-// then lambda of the children from the mu of all their parents.
+// The two phases of a colour class (kernels/messages.h has the formulas): mu for one child slot from the parents'
+// tables, then lambda of the children from the mu of all their parents.
 #pragma once
 #include "cuda/threads.h"
 #include "kernels/messages.h"
@@ -40,8 +40,14 @@ struct RuntimeShape {
     bool own_last;
     template <class T>
     BF_DEVICE RuntimeShape(const View<T>& view, const Group& g_, int slot_)
-        : g(g_), slots(view.slots + g_.slots), ints(view.ints), slot(slot_), labels(slots[slot].labels),
-          others(slots[slot].others), count(g_.slot_count), own_last(slots[slot].last_stride) {}
+        : g(g_),
+          slots(view.slots + g_.slots),
+          ints(view.ints),
+          slot(slot_),
+          labels(slots[slot].labels),
+          others(slots[slot].others),
+          count(g_.slot_count),
+          own_last(slots[slot].last_stride) {}
     BF_DEVICE long long entries() const { return g.entries; }
     BF_DEVICE long long entry(int y, int k) const {
         return (long long)ints[slots[slot].own_entry + y] + ints[slots[slot].other_entry + k];
@@ -55,8 +61,7 @@ struct RuntimeShape {
     BF_DEVICE T incoming(const T* messages, const Lane<W>& lane, int y, int k) const {
         T sum = 0;
         for (int s = 0; s < count; ++s)
-            if (s != slot)
-                sum += lane.at(messages + slots[s].messages, slots[s].labels)[(long long)label(s, y, k) * W];
+            if (s != slot) sum += lane.at(messages + slots[s].messages, slots[s].labels)[(long long)label(s, y, k) * W];
         return sum;
     }
     // Both slots of a pair, the common case.
@@ -100,12 +105,13 @@ BF_DEVICE void heavy(const View<T>& view, const int* blocks) {
         const auto lane = lane_with(width, lane_of_unit(view.lists, item, unit - (long long)tile * item.count), rank);
         const RuntimeShape shape(view, g, item.slot);
         const int first = tile * item.tile;
-        messages_of_lane<T, SOFT>(view, shape, lane, first, first + item.tile < shape.labels ? first + item.tile : shape.labels);
+        messages_of_lane<T, SOFT>(view, shape, lane, first,
+                                  first + item.tile < shape.labels ? first + item.tile : shape.labels);
     });
 }
 
-// heavy phase of one item whose shape is known when this is compiled. SHAPE: labels, others, tile, entries, slots, slot;
-// entry(y, k); label(s, y, k); labels_of(s). One thread per lane and tile of labels.
+// heavy phase of one item whose shape is known when this is compiled. SHAPE: labels, others, tile, entries, slots,
+// slot; entry(y, k); label(s, y, k); labels_of(s). One thread per lane and tile of labels.
 template <class T, bool SOFT, class SHAPE>
 BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
     const long long unit = block_number() * block_threads() + thread_number();
@@ -121,7 +127,8 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
     const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
     const T* incoming[SHAPE::slots];
 #pragma unroll
-    for (int s = 0; s < SHAPE::slots; ++s) incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
+    for (int s = 0; s < SHAPE::slots; ++s)
+        incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
     const int first = tile * SHAPE::tile;
     Collector<T, SOFT> collector[SHAPE::tile];
     constexpr int unroll = SHAPE::others * SHAPE::tile <= 128 ? SHAPE::others : 8;

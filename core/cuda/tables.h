@@ -8,9 +8,8 @@ template <class T, int W, class F>
 BF_DEVICE void for_user_entries(const View<T>& view, const Group& g, const Lane<W>& lane, F f) {
     const long long number = g.first_lane + lane.lane, start = view.table_at[number];
     const int strides = view.table_axes[number];
-    for_entries(g, lane, [&](long long e) {
-        f(e, start + user_entry(view.ints, view.ints + g.extents, g.axes, strides, e));
-    });
+    for_entries(g, lane,
+                [&](long long e) { f(e, start + user_entry(view.ints, view.ints + g.extents, g.axes, strides, e)); });
 }
 
 // tables = flat; with `keep`, -inf in the tables (no support) stays.

@@ -1,8 +1,8 @@
 // Threads of a card, the compiled problem as they see it, and how a thread finds its work.
 //
 // Regions of one shape and role form a group; a region is a lane of it. Lanes are stored in blocks of W = 32,
-// table[block][entry][lane], and then one thread works on one lane; or, where lanes are few and tables large, one by one
-// (W = 1), and then a team of 32 threads works on one lane. Messages lambda_{child->parent} live with the parent:
+// table[block][entry][lane], and then one thread works on one lane; or, where lanes are few and tables large, one by
+// one (W = 1), and then a team of 32 threads works on one lane. Messages lambda_{child->parent} live with the parent:
 // messages[block][child label][lane of the parent], one array per group and child slot.
 //
 // Without a CUDA compiler the same text is a host program in which a team is one thread: tests/backends/host_device.py.
@@ -89,8 +89,8 @@ struct Item {
     int group, slot, count, tile;
 };
 
-// Where up to W lanes find their messages upwards: index[degree][W] of (label 0, lane), `no_edge` where a lane has fewer
-// parents; weights [degree + 1][W], or [degree + 1] where uniform: the shares c_p / c_hat, then c_hat.
+// Where up to W lanes find their messages upwards: index[degree][W] of (label 0, lane), `no_edge` where a lane has
+// fewer parents; weights [degree + 1][W], or [degree + 1] where uniform: the shares c_p / c_hat, then c_hat.
 struct Slice {
     long long index, weights;
     int degree, uniform;
@@ -224,8 +224,9 @@ BF_DEVICE T weight_of(const View<T>& view, const Slice& slice, const Lane<W>& la
 }  // namespace blendfield::BF_ISA
 
 // Kernels have one signature, so that they can be launched by name; each says what a .. d and x are.
-#define BF_ENTRY(name)                                                                                              \
-    BF_KERNEL name(const View<Real>* view, const int* blocks, long long a, long long b, long long c, long long d, double x)
+#define BF_ENTRY(name)                                                                                            \
+    BF_KERNEL name(const View<Real>* view, const int* blocks, long long a, long long b, long long c, long long d, \
+                   double x)
 
 using namespace blendfield::BF_ISA;
 using Real = BF_REAL;

@@ -110,8 +110,8 @@ BF_DEVICE void beliefs(const View<T>& view, const int* blocks, double* out, T* b
     });
 }
 
-// A region with parents and c_r = 0 takes the marginal of its first parent. `zero` [count][5]: parent's group, its lane,
-// slot, own group, own lane.
+// A region with parents and c_r = 0 takes the marginal of its first parent. `zero` [count][5]: parent's group, its
+// lane, slot, own group, own lane.
 template <class T, class F>
 BF_DEVICE void for_zero_children(const View<T>& view, const int* zero, long long count, F f) {
     const long long unit = (block_number() * block_threads() + thread_number()) / team_size;
@@ -123,20 +123,20 @@ BF_DEVICE void for_zero_children(const View<T>& view, const int* zero, long long
     const int rank = thread_number() % team_size;
     const long long parent = z[1] / pg.width * pg.width * pg.entries + z[1] % pg.width;
     const long long own = z[4] / g.width * g.width * g.entries + z[4] % g.width;
-    for (int y = rank; y < slot.labels; y += team_size)
-        f(pg, z[1], slot, parent, y, own + (long long)y * g.width, g);
+    for (int y = rank; y < slot.labels; y += team_size) f(pg, z[1], slot, parent, y, own + (long long)y * g.width, g);
 }
 template <class T, class B>
 BF_DEVICE void zero_beliefs(const View<T>& view, const int* zero, long long count, B* b) {
-    for_zero_children(view, zero, count,
-                      [&](const Group& pg, int, const Slot& slot, long long parent, int y, long long own, const Group& g) {
-                          double sum = 0;
-                          for (int k = 0; k < slot.others; ++k)
-                              sum += double(b[pg.tables + parent +
-                                              ((long long)view.ints[slot.own_entry + y] +
-                                               view.ints[slot.other_entry + k]) * pg.width]);
-                          b[g.tables + own] = B(sum);
-                      });
+    for_zero_children(
+        view, zero, count,
+        [&](const Group& pg, int, const Slot& slot, long long parent, int y, long long own, const Group& g) {
+            double sum = 0;
+            for (int k = 0; k < slot.others; ++k)
+                sum +=
+                    double(b[pg.tables + parent +
+                             ((long long)view.ints[slot.own_entry + y] + view.ints[slot.other_entry + k]) * pg.width]);
+            b[g.tables + own] = B(sum);
+        });
 }
 
 // ---------------------------------------------------------------------------------------------------- trial steps
@@ -151,8 +151,9 @@ BF_DEVICE void line(const View<T>& view, const int* blocks, const T* direction, 
     const Item& item = view.items[blocks[2 * block_number()]];
     const Group& g = view.groups[item.group];
     const bool wide = g.width != 1;
-    const long long unit = wide ? blocks[2 * block_number() + 1] * (long long)block_threads() + thread_number()
-                                : (blocks[2 * block_number() + 1] * (long long)block_threads() + thread_number()) / team_size;
+    const long long unit =
+        wide ? blocks[2 * block_number() + 1] * (long long)block_threads() + thread_number()
+             : (blocks[2 * block_number() + 1] * (long long)block_threads() + thread_number()) / team_size;
     const bool active = unit < item.units;
     auto points = [&](auto lane) {
         constexpr int W = lane.width;
@@ -175,7 +176,8 @@ BF_DEVICE void line(const View<T>& view, const int* blocks, const T* direction, 
                 return signed_entry(hat + d * step, sign);
             };
             double d;
-            if (active) for_hat(view, g, lane, [&](long long e, double hat) { largest = maximum(largest, moved(e, hat, d)); });
+            if (active)
+                for_hat(view, g, lane, [&](long long e, double hat) { largest = maximum(largest, moved(e, hat, d)); });
             largest = lane.largest(largest);
             const double best = largest + sign * mean * step;  // the tie rule is stated without centring
             const double tie = largest - 1e-9 * (1 + (best < 0 ? -best : best));

@@ -1,7 +1,7 @@
 """A stand-in for a card: the kernels' text as a host program, arrays of NumPy.
 
-A thread block is one thread and a team is one thread; blocks run one after the other. What cannot be seen here are races
-between threads and what the shuffles of a team do.
+A thread block is one thread and a team is one thread; blocks run one after the other. What cannot be seen here are
+races between threads and what the shuffles of a team do.
 """
 
 from __future__ import annotations

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -45,7 +46,7 @@ class Plan:
         if len(lanes) == 0:
             return []
         if len(starts) - 1 <= RUNS:
-            runs = [(int(lanes[a]), -1, int(b - a)) for a, b in zip(starts[:-1], starts[1:], strict=True)]
+            runs = [(int(lanes[a]), -1, int(b - a)) for a, b in itertools.pairwise(starts)]
         else:
             runs = [(0, self._listed, len(lanes))]
             self._lists.append(lanes)

@@ -175,7 +175,7 @@ def compile_layout(program: Program) -> Layout:
         columns.append(np.where(s < edges_of, masks[slot_edges[s]], 0))
     key = _dense_key(columns, regions)
     classes = [np.where(s < edges_of, program.region_class[children[slot_edges[s]]], -1) for s in range(most_slots)]
-    order = _lexsort([*reversed([degree, program.region_class, *reversed(classes), key])], regions)
+    order = _lexsort([degree, program.region_class, *reversed(classes), key], regions)
     starts = np.concatenate([np.flatnonzero(np.diff(key[order], prepend=-1)), [regions]]).astype(np.int64)
     groups = []
     for begin, end in zip(starts[:-1].tolist(), starts[1:].tolist(), strict=True):
@@ -323,8 +323,8 @@ def _place(
             moved = np.flatnonzero((own != np.arange(count)).any(axis=1))
             if len(moved):
                 distinct, which = np.unique(own[moved], axis=0, return_inverse=True)
-                places = np.array([user_strides(g.extents, tuple(row)) for row in distinct.tolist()], dtype=np.int32)
-                region_axes[g.members[moved]] = places[which.reshape(-1)]
+                where = np.array([user_strides(g.extents, tuple(row)) for row in distinct.tolist()], dtype=np.int32)
+                region_axes[g.members[moved]] = where[which.reshape(-1)]
 
     regions = np.full(lanes, -1, dtype=np.int32)
     counting = np.zeros(lanes)
@@ -444,32 +444,39 @@ def _find_parents(
     """Slices: where lanes find their messages upwards, and with which weights."""
     table = layout.group_table
     group_of, lane_of = layout.group_of, layout.lane_of
-    own_group, own_lane = group_of[children], lane_of[children].astype(np.int64)
     first_slice = np.zeros(len(layout.groups), dtype=np.int64)
-    count = 0
+    degrees, widths, count = [np.zeros(0, dtype=np.int32)], [np.zeros(0, dtype=np.int64)], 0
     for number, g in enumerate(layout.groups):
         if g.sends:
-            g.first_slice = first_slice[number] = table["slices"][number] = count
-            count += g.padded // g.width
+            g.first_slice = count
+            first_slice[number] = table["slices"][number] = count
+            by_lane = np.zeros(g.padded, dtype=np.int32)
+            by_lane[: g.lanes] = degree[g.members]
+            degrees.append(by_lane.reshape(-1, g.width).max(axis=1))
+            widths.append(np.full(len(degrees[-1]), g.width))
+            count += len(degrees[-1])
     width = table["width"].astype(np.int64)
-    slice_of = first_slice[own_group] + own_lane // width[own_group]
+    region_width = width[group_of]
+    region_slice = first_slice[group_of] + lane_of // region_width
+    region_within = lane_of % region_width
+    slice_of, own_width, own_within = region_slice[children], region_width[children], region_within[children]
     slices = np.zeros(count, dtype=SLICE)
-    np.maximum.at(slices["degree"], slice_of, degree[children].astype(np.int32))
-    slice_width = np.zeros(count, dtype=np.int64)
-    slice_width[slice_of] = width[own_group]
+    slices["degree"] = np.concatenate(degrees)
+    slice_width = np.concatenate(widths)
     ends = np.cumsum(slices["degree"] * slice_width)
     slices["index"] = ends - slices["degree"] * slice_width
 
-    parent_group, parent_lane = group_of[parents], lane_of[parents].astype(np.int64)
-    slot = layout.slot_table[table["slots"][parent_group] + slot_of_edge]
-    w = width[parent_group]
-    at = slot["messages"] + parent_lane // w * slot["labels"] * w + parent_lane % w
-    order = np.lexsort((at, children))
+    slot = table["slots"][group_of[parents]] + slot_of_edge
+    w = region_width[parents]
+    at = lane_of[parents] // w * w * layout.slot_table["labels"][slot]
+    at += layout.slot_table["messages"][slot] + region_within[parents]
+    order = np.argsort(children, kind="stable")
     rank = np.empty(len(children), dtype=np.int64)
     firsts = np.concatenate([[0], np.cumsum(degree)])
     rank[order] = np.arange(len(children)) - firsts[children[order]]
     index = np.full(int(ends[-1]) if count else 0, NO_EDGE, dtype=np.uint32)
-    index[slices["index"][slice_of] + rank * width[own_group] + own_lane % width[own_group]] = at.astype(np.uint32)
+    row = rank * own_width + own_within
+    index[slices["index"][slice_of] + row] = at.astype(np.uint32)
 
     # Shares c_p / c_hat; 1 / (1 + |P(r)|) where c_hat = 0 up to rounding.
     c = program.counting_numbers
@@ -484,11 +491,10 @@ def _find_parents(
     dense_ends = np.cumsum(rows * slice_width)
     dense_at = dense_ends - rows * slice_width
     dense = np.full(int(dense_ends[-1]) if count else 0, np.nan)
-    dense[dense_at[slice_of] + rank * width[own_group] + own_lane % width[own_group]] = share
-    sender_lane, sender_width = lane_of[senders].astype(np.int64), width[group_of[senders]]
-    sender_slice = first_slice[group_of[senders]] + sender_lane // sender_width
-    last_row = slices["degree"][sender_slice] * sender_width
-    dense[dense_at[sender_slice] + last_row + sender_lane % sender_width] = hat[senders]
+    dense[dense_at[slice_of] + row] = share
+    sender_slice = region_slice[senders]
+    last_row = slices["degree"][sender_slice] * region_width[senders]
+    dense[dense_at[sender_slice] + last_row + region_within[senders]] = hat[senders]
     # A slice whose lanes agree (those without such a parent take any weight) keeps one value per row.
     row_starts = np.concatenate([[0], np.cumsum(np.repeat(slice_width, rows))])[:-1].astype(np.int64)
     if count:

@@ -167,11 +167,9 @@ class CudaProblem:
     def _launch(
         self, name: str, blocks: Blocks | int, a: int = 0, b: int = 0, c: int = 0, d: int = 0, x: float = 0.0
     ) -> None:
-        at = 0
-        count = blocks
+        at, count = 0, blocks if isinstance(blocks, int) else blocks.count
         if isinstance(blocks, Blocks):
             at = self.device.address(self._blocks) + 8 * blocks.first
-            count = blocks.count
         view = self.device.address(self._view)
         self.device.launch(self._kernel[name], count, view, at, a, b, c, d, x)
 
@@ -302,7 +300,7 @@ class CudaProblem:
                 if isinstance(work, Blocks):
                     self._launch(name, work, values)
                 else:
-                    self._launch_static(name, *work, values)
+                    self._launch_static(name, work[0], work[1], values)
         if with_values:
             self._launch("values", self._rest, self._at(self._sweep_values), x=self._epsilon)
 
@@ -313,7 +311,7 @@ class CudaProblem:
                 if isinstance(work, Blocks):
                     self._launch(name, work)
                 else:
-                    self._launch_static(name, *work)
+                    self._launch_static(name, work[0], work[1])
         else:
             self._launch("heavy_hard", self._hard[c])
 
@@ -361,7 +359,8 @@ class CudaProblem:
         return beliefs
 
     def beliefs(self, epsilon: float | None = None) -> RealArray:
-        return self._flat(self._beliefs(epsilon))
+        beliefs: RealArray = self._flat(self._beliefs(epsilon))
+        return beliefs
 
     def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
         beliefs = self._flat(self._beliefs(None))
@@ -443,8 +442,8 @@ class CudaProblem:
 
         children = arguments(None, 0)
         if fixed is not None:
-            blocks = -(-len(self._zero) * device.team // device.block)
-            self._launch("zero_candidates", blocks, self._at(children), self._at(self._zero), len(self._zero))
+            zero = -(-len(self._zero) * device.team // device.block)
+            self._launch("zero_candidates", zero, self._at(children), self._at(self._zero), len(self._zero))
         self._launch("certify_children", self._senders, self._at(children))
         for group, blocks in zip(layout.groups, self._by_group, strict=True):
             if group.sends or not blocks.count:
