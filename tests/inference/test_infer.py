@@ -49,7 +49,7 @@ def test_unknown_names_list_the_known():
     graph, tables = chain()
     with pytest.raises(bf.OptionError, match="'norm-product'"):
         bf.infer(graph, tables, method="guess")
-    with pytest.raises(bf.OptionError, match="'reference' or 'cpu'"):
+    with pytest.raises(bf.OptionError, match="'reference', 'cpu' or 'cuda'"):
         bf.infer(graph, tables, backend="tpu")
 
 

@@ -13,7 +13,6 @@ import re
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import xlogy
 
 from blendfield import backends
 from blendfield.backends.protocol import DataType, FloatArray, RealArray
@@ -70,7 +69,8 @@ class Completion:
         """float64 [S]: sum_r c_r H(q_r)"""
 
     def _entropy(self, q: FloatArray) -> FloatArray:
-        return self._sums(-self._counting * xlogy(q, q))
+        logarithms = np.log(q, out=np.zeros_like(q), where=q > 0)
+        return self._sums(-self._counting * q * logarithms)
 
     def _sums(self, entries: FloatArray) -> FloatArray:
         """float64 [S] of values [N]."""

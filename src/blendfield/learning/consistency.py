@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
-from scipy.sparse import csr_array
 
 from blendfield.backends.protocol import Program
 
@@ -15,6 +14,8 @@ class Consistency:
     """Matrices from tables [N] to messages [M]: `parent` gives marginal_r(b_p), `child` b_r."""
 
     def __init__(self, program: Program) -> None:
+        from scipy.sparse import csr_array
+
         graph = program.graph
         parents, children = program.edge_parents.astype(np.int64), program.edge_children.astype(np.int64)
         sizes = graph.table_sizes[children]
