@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from blendfield import _core
+from blendfield.backends.linear import HostPotentials
 from blendfield.backends.protocol import (
     Certificate,
     DataType,
+    Features,
     FloatArray,
     LabelArray,
+    LinearPotentials,
     Problem,
     Program,
     RealArray,
@@ -123,6 +126,9 @@ class CpuBackend:
         threads: int | None = None,
     ) -> Problem:
         return CpuProblem(program, tables, epsilon, dtype, threads)
+
+    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+        return HostPotentials(problem, features, base)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         """Tables, messages, indices and the largest temporary arrays, without mixing history."""

@@ -15,8 +15,9 @@ Throughout, with `theta` the potentials and `lambda` the messages over the relin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -76,6 +77,9 @@ class Certificate:
 
 class Problem(Protocol):
     """Models compiled together. Messages start at zero. V variables, R regions, m slots of history."""
+
+    program: Program
+    dtype: np.dtype[Any]
 
     @property
     def epsilon(self) -> float:
@@ -202,6 +206,109 @@ class Problem(Protocol):
         """messages = g[slot]."""
 
 
+class TermsPart(Protocol):
+    """n terms of one table size Y: theta[start_j + y] += w[weight_j] coefficient_j tables[table_j, y].
+
+    `start`, where terms are side by side, is rising; every table lies where a region's table begins.
+    """
+
+    start: npt.NDArray[np.int64]
+    """int64 [n]"""
+    weight: IntArray
+    """int32 [n]"""
+    coefficient: FloatArray | None
+    """float64 [n]; None: ones"""
+    table: IntArray | None
+    """int32 [n], row of `tables`; None: row j, or the only one"""
+    tables: FloatArray
+    """float64 [rows, Y]"""
+
+
+class RowsPart(Protocol):
+    """n regions with a weight per entry: theta[start_j + y] += w[base_j + y] coefficient_j for y < size."""
+
+    start: npt.NDArray[np.int64]
+    """int64 [n]"""
+    base: IntArray
+    """int32 [n]"""
+    coefficient: FloatArray | None
+    """float64 [n]; None: ones"""
+    size: int
+
+
+class MatrixPart(Protocol):
+    """n regions that share weights [size, F]: theta[start_j + y] += sum_f w[offset + y F + f] features[j, f]."""
+
+    start: npt.NDArray[np.int64]
+    """int64 [n]"""
+    features: Any
+    """float64 [n, F], dense or scipy.sparse CSR"""
+    size: int
+    offset: int
+
+
+class Features(Protocol):
+    """The linear map Phi from K weights to the potentials of a program (`model.FeatureMap`).
+
+    `terms`, `rows` and `matrices` say what it is, for backends that keep it elsewhere; the methods apply it here.
+    """
+
+    size: int
+    """K"""
+
+    @property
+    def terms(self) -> Sequence[TermsPart]: ...
+    @property
+    def rows(self) -> Sequence[RowsPart]: ...
+    @property
+    def matrices(self) -> Sequence[MatrixPart]: ...
+
+    def apply(self, weights: FloatArray, flat: RealArray) -> None:
+        """flat += Phi w, float [tables layout]."""
+
+    def moments(self, d: RealArray) -> FloatArray:
+        """float64 [K]: Phi^T d, of d float [tables layout]."""
+        ...
+
+    def curvature(self, b: RealArray, scale: FloatArray) -> FloatArray:
+        """float64 [K]: sum_r scale_r Var_{b_r}(phi_{k,r}), of beliefs b [tables layout], scale float64 [R]."""
+        ...
+
+
+class LinearPotentials(Protocol):
+    """The potentials of a problem as theta = base + Phi w. K weights.
+
+    While it is in use nobody else sets the problem's potentials. Where the base is -inf (at compile time) there is no
+    support, whatever the weights.
+    """
+
+    def set_weights(self, weights: FloatArray) -> None:
+        """theta = base + Phi w, float64 [K]; messages stay."""
+
+    def tables(self) -> RealArray:
+        """float [tables layout]: theta at the weights set last; not to be written to."""
+        ...
+
+    def evaluate(self, curvature: bool) -> tuple[float, FloatArray, FloatArray | None]:
+        """(F over all segments, Phi^T b float64 [K], sum_r Var_{b_r}(phi_{k,r}) / (eps |c_r|) float64 [K] or None).
+
+        Regions with eps c_r = 0 do not count in the last.
+        """
+        ...
+
+    def trial(self, direction: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`Problem.trial` along Phi d, of d float64 [K]."""
+        ...
+
+    def certificate(self, smoothing: float) -> tuple[Certificate, FloatArray]:
+        """(`Problem.certificate(smoothing)`, Phi^T q float64 [K] of its candidate q)."""
+        ...
+
+    def moments(self, d: RealArray) -> FloatArray:
+        """float64 [K]: Phi^T d, of d float [tables layout]."""
+        ...
+
+
 def unusable_potential(graph: RegionGraph, tables: RealArray, position: int) -> PotentialError:
     """The error for the entry at `position` of `tables`, float [tables layout], which had to be finite."""
     region = int(np.searchsorted(graph.table_offsets, position, side="right")) - 1
@@ -232,6 +339,10 @@ class Backend(Protocol):
         Where -inf occurs the support is found by generalised arc consistency over the relinked edges (mathematics §3);
         SupportError names a region left without labels.
         """
+
+    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+        """The potentials of a problem of this backend as base + Phi w from now on; base [tables layout], None: 0."""
+        ...
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         """About how many bytes `compile` will hold, the caller's arrays not included."""

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from blendfield.backends.linear import HostPotentials
 from blendfield.backends.protocol import (
     Certificate,
     DataType,
+    Features,
     FloatArray,
     LabelArray,
+    LinearPotentials,
     Problem,
     Program,
     RealArray,
@@ -330,6 +333,9 @@ class ReferenceBackend:
     ) -> Problem:
         del threads  # always one
         return ReferenceProblem(program, tables, epsilon, dtype)
+
+    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+        return HostPotentials(problem, features, base)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         sizes = np.asarray(program.graph.table_sizes)

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from blendfield import backends
+from blendfield.backends.linear import inverse_counting
 from blendfield.backends.protocol import DataType, FloatArray, LabelArray, RealArray
 from blendfield.engines.protocol import Certificate, Evaluation, Request, SoftEvaluation, Trial
 from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError, LabelError
 from blendfield.graph import counting_numbers as graph_counting_numbers
+from blendfield.inference.continuation import potential_scale
 from blendfield.inference.program import Kind, Models, build_models
 from blendfield.learning.completion import Completion
 from blendfield.learning.consistency import Consistency
@@ -56,10 +58,11 @@ class Chunk:
         """some sample is a forest with tree counting numbers"""
         self.all_exact = bool((self.models.segment_kind == Kind.EXACT).all())
 
-        labels, base = _labels_and_base(samples, int(graph.table_offsets[-1]), starts, dtype, first)
+        entries = int(graph.table_offsets[-1])
+        labels, base = _labels_and_base(samples, entries, starts, dtype, first)
         self.labels = labels
-        self.base = base
-        """float [N]: loss and known potentials; None: zeros"""
+        self.scale = 1.0 if base is None else potential_scale(base, graph.table_offsets)
+        """a temperature of the size of the first potentials"""
         self.true_moments: FloatArray = np.zeros(layout.size)
         """float64 [K]: sum_r phi_{k,r}(y_r), of the completed labels where some are unobserved"""
         self.true_base = 0.0
@@ -70,38 +73,27 @@ class Chunk:
         self.completion: Completion | None = None
         if self.hidden:
             self.completion = Completion(self.models, labels, base, first, epsilon, dtype, threads, backend)
+            self._base = base
         else:
-            self._take_truth(labels)
-        c = np.abs(self.models.program.counting_numbers)
-        self.inverse_counting: FloatArray = np.divide(1.0, c, out=np.zeros_like(c), where=c > 0)
-
+            self._take_truth(labels, base)
         self._consistency: Consistency | None = None
         self._softness: FloatArray = np.zeros(0)
         self._sample_weights: FloatArray = np.array(weights)
         self._dtype = dtype
-        self._theta: RealArray = np.zeros(int(graph.table_offsets[-1]), dtype=dtype) if base is None else base.copy()
-        self.problem = backends.get(backend).compile(
-            self.models.program, self._theta, epsilon=epsilon, dtype=dtype, threads=threads
-        )
+        engine = backends.get(backend)
+        tables: RealArray = np.zeros(entries, dtype=dtype) if base is None else base
+        self.problem = engine.compile(self.models.program, tables, epsilon=epsilon, dtype=dtype, threads=threads)
+        self.potentials = engine.linear(self.problem, self.features, base)
 
-    # Potentials.
+    # The truth.
 
-    def _set_weights(self, weights: FloatArray) -> None:
-        """theta = l + Phi w."""
-        if self.base is None:
-            self._theta.fill(0.0)
-        else:
-            np.copyto(self._theta, self.base)
-        self.features.apply(weights, self._theta)
-        self.problem.set_potentials(self._theta)
-
-    def _take_truth(self, labels: LabelArray) -> None:
+    def _take_truth(self, labels: LabelArray, base: RealArray | None) -> None:
         graph = self.models.program.graph
         entries, _ = true_entries(graph, labels)
         truth = np.zeros(int(graph.table_offsets[-1]), dtype=np.float64)
         truth[entries] = 1.0
         self.true_moments = self.features.moments(truth)
-        self.true_base = 0.0 if self.base is None else float(self.base[entries].sum(dtype=np.float64))
+        self.true_base = 0.0 if base is None else float(base[entries].sum(dtype=np.float64))
 
     def _truth(self, weights: FloatArray, epsilon: float | None = None) -> float:
         """sum_r theta_r(y_r), and the entropy of the completion at `epsilon` (default: the problem's)."""
@@ -113,8 +105,8 @@ class Chunk:
         completion = self.completion
         if completion is None:
             return 0.0
-        self._set_weights(weights)
-        rise = completion.improve(self._theta, epsilon, smoothing)
+        self.potentials.set_weights(weights)
+        rise = completion.improve(self.potentials.tables(), epsilon, smoothing)
         self._take_completion()
         return rise
 
@@ -123,7 +115,7 @@ class Chunk:
         q = self.completion.q
         assert q is not None
         self.true_moments = self.features.moments(q)
-        self.true_base = 0.0 if self.base is None else float(q @ np.where(q > 0, self.base, 0.0))
+        self.true_base = 0.0 if self._base is None else float(q @ np.where(q > 0, self._base, 0.0))
         self.true_entropy = float(self.completion.entropy.sum())
 
     def require_positive_counting_numbers(self) -> None:
@@ -172,20 +164,14 @@ class Chunk:
             problem.set_messages(np.zeros(self._message_size(), dtype=self._dtype))
         if request.forget:
             problem.clear_history()
-        self._set_weights(request.weights)
+        self.potentials.set_weights(request.weights)
         if request.slot is not None:
             problem.save_point()
         problem.sweep(request.sweeps)
-        value, beliefs = problem.value_and_beliefs()
+        value, moments, curvature = self.potentials.evaluate(request.curvature)
         products = problem.push(request.slot) if request.slot is not None else np.zeros(0)
-        gradient = self.features.moments(beliefs) - self.true_moments
-        curvature = None
-        if request.curvature:
-            epsilon = problem.epsilon
-            curvature = (
-                self.features.curvature(beliefs, self.inverse_counting) / epsilon if epsilon > 0 else gradient * 0
-            )
-        return Evaluation(float(value.sum()) - self._truth(request.weights), gradient, curvature, products)
+        gradient = moments - self.true_moments
+        return Evaluation(value - self._truth(request.weights), gradient, curvature, products)
 
     def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation:
         """See `engines.protocol.SoftEvaluation`."""
@@ -197,7 +183,7 @@ class Chunk:
             edge_sample = self.models.segment_model[program.segment[program.edge_children]]
             sizes = program.graph.table_sizes[program.edge_children]
             self._softness = np.repeat(1.0 / self._sample_weights[edge_sample], sizes)
-        self._set_weights(weights)
+        self.potentials.set_weights(weights)
         problem.set_messages(messages)
         value, beliefs = problem.value_and_beliefs()
         flat = np.asarray(beliefs, dtype=np.float64)
@@ -209,7 +195,8 @@ class Chunk:
         diagonal: FloatArray | None = None
         diagonals: list[FloatArray] = []
         if curvature:
-            diagonal = self.features.curvature(beliefs, self.inverse_counting) / problem.epsilon
+            scale = inverse_counting(self.models.program.counting_numbers) / problem.epsilon
+            diagonal = self.features.curvature(beliefs, scale)
             of_parent = outer * (1.0 - outer) / consistency.parent_counting
             of_child = own * (1.0 - own) / consistency.child_counting
             diagonals = [(of_parent + of_child) / problem.epsilon + strength]
@@ -229,15 +216,13 @@ class Chunk:
         if self.exact:  # every value needs messages of its own
             values = []
             for step in steps:
-                self._set_weights(weights + step * direction)
+                self.potentials.set_weights(weights + step * direction)
                 self.problem.sweep()
                 values.append(float(self.problem.value().sum()) - self._truth(weights + step * direction))
             unknown = np.full(len(steps), np.nan)
             return Trial(np.array(values), unknown, unknown)
-        self._set_weights(weights)
-        along = np.zeros_like(self._theta)
-        self.features.apply(direction, along)
-        value, slope, curvature = self.problem.trial(along, np.asarray(steps, dtype=np.float64))
+        self.potentials.set_weights(weights)
+        value, slope, curvature = self.potentials.trial(direction, steps)
         fall = float(self.true_moments @ direction)
         return Trial(value - self._truth(weights) - steps * fall, slope - fall, curvature)
 
@@ -250,19 +235,19 @@ class Chunk:
             problem.set_epsilon(smoothing)
             spread = float(problem.certificate().spread.sum())
         problem.set_epsilon(epsilon)
-        certificate = problem.certificate(smoothing, candidate=True)
-        problem.set_epsilon(before)
-        q = certificate.candidate
-        assert q is not None
+        certificate, moments = self.potentials.certificate(smoothing)
         gap = np.where(models.segment_kind == Kind.EXACT, np.abs(certificate.gap), certificate.gap)
         failed = ~np.isfinite(gap)
         if failed.any():  # there the truth is the candidate: no entropy, no loss, z = 0
+            q = problem.certificate(smoothing, candidate=True).candidate
+            assert q is not None
             self._put_truth(q, gap, certificate.value, failed, weights, epsilon)
-        moments = self.features.moments(q) - self.true_moments
+            moments = self.potentials.moments(q)
+        problem.set_epsilon(before)
         if smoothing == epsilon:
             spread = float(gap.sum())
         value = float(certificate.value.sum()) - self._truth(weights, epsilon)
-        return Certificate(value, float(gap.sum()), moments, spread)
+        return Certificate(value, float(gap.sum()), moments - self.true_moments, spread)
 
     def _put_truth(
         self, q: FloatArray, gap: FloatArray, value: FloatArray, failed: Any, weights: FloatArray, epsilon: float
@@ -271,8 +256,8 @@ class Chunk:
         graph, segment = self.models.program.graph, self.models.program.segment
         inside = np.repeat(failed[segment], graph.table_sizes)
         if self.completion is not None and self.completion.q is not None:
-            self._set_weights(weights)
-            truth = self.completion.truth(self.completion.q, self.completion.entropy, self._theta, epsilon)
+            self.potentials.set_weights(weights)
+            truth = self.completion.truth(self.completion.q, self.completion.entropy, self.potentials.tables(), epsilon)
             q[inside] = self.completion.q[inside]
         else:
             truth = self.problem.score(self.labels)

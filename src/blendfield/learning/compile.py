@@ -12,7 +12,6 @@ from blendfield.backends.protocol import FloatArray, Program
 from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import Engine
 from blendfield.errors import OptionError
-from blendfield.inference.continuation import potential_scale
 from blendfield.learning.chains import chain_chunk
 from blendfield.learning.chunk import Chunk
 from blendfield.learning.options import LearnerOptions
@@ -72,13 +71,8 @@ def compile_training_set(
     if options.soft_marginalisation > 0:
         for chunk in chunks:
             chunk.require_positive_counting_numbers()
-    scales = [
-        1.0 if chunk.base is None else potential_scale(chunk.base, chunk.models.program.graph.table_offsets)
-        for chunk in chunks
-    ]
-    return TrainingSet(
-        LocalEngine(chunks), max(scales), max(passes_per_sweep(chunk.models.program) for chunk in chunks)
-    )
+    scale = max(chunk.scale for chunk in chunks)
+    return TrainingSet(LocalEngine(chunks), scale, max(passes_per_sweep(chunk.models.program) for chunk in chunks))
 
 
 def chunk_bounds(samples: Sequence[Sample]) -> list[tuple[int, int]]:

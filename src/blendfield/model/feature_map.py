@@ -48,7 +48,9 @@ class FeatureMap:
         """
         self.size = layout.size
         self.threads = threads or 0
-        self._kernels: list[_Kernel] = []
+        self.terms: list[TermsKernel] = []
+        self.rows: list[RowsKernel] = []
+        self.matrices: list[MatrixKernel] = []
         grouped: dict[tuple[Any, ...], list[tuple[Piece, int, float]]] = {}
         for sample_blocks, table_start, scale in zip(blocks, table_starts, scales, strict=True):
             for block in sample_blocks:
@@ -58,28 +60,31 @@ class FeatureMap:
             offset = layout.offset(name)
             first = pieces[0][0]
             if isinstance(first, Terms):
-                self._kernels.append(_TermsKernel(pieces, offset, table_offsets))
+                self.terms.append(TermsKernel(pieces, offset, table_offsets))
             elif isinstance(first, Rows):
-                self._kernels.append(_RowsKernel(pieces, offset, table_offsets))
+                self.rows.append(RowsKernel(pieces, offset, table_offsets))
             else:
-                self._kernels.append(_LinearKernel(pieces, offset, table_offsets))
+                self.matrices.append(MatrixKernel(pieces, offset, table_offsets))
+
+    def _kernels(self) -> list[_Kernel]:
+        return [*self.terms, *self.rows, *self.matrices]
 
     def apply(self, weights: FloatArray, flat: RealArray) -> None:
         """flat += Phi w; float [N]."""
-        for kernel in self._kernels:
+        for kernel in self._kernels():
             kernel.apply(weights, flat, self.threads)
 
     def moments(self, d: RealArray) -> FloatArray:
         """float64 [K]: Phi^T d, of d float [N]."""
         out = np.zeros(self.size)
-        for kernel in self._kernels:
+        for kernel in self._kernels():
             kernel.moments(d, out, self.threads)
         return out
 
     def curvature(self, b: RealArray, scale: FloatArray) -> FloatArray:
         """float64 [K]: sum_r scale_r Var_{b_r}(phi_{k,r}), of beliefs b float [N] and scale float64 [R]."""
         out = np.zeros(self.size)
-        for kernel in self._kernels:
+        for kernel in self._kernels():
             kernel.curvature(b, scale, out, self.threads)
         return out
 
@@ -115,7 +120,9 @@ def _coefficients(pieces: Sequence[tuple[Any, int, float]]) -> FloatArray | None
     )
 
 
-class _TermsKernel:
+class TermsKernel:
+    """See `protocol.TermsPart`."""
+
     def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
         start = _starts(pieces)
         weight: Int32Array = np.concatenate([piece.weight for piece, _, _ in pieces]) + np.int32(offset)
@@ -135,8 +142,9 @@ class _TermsKernel:
             order = np.argsort(start, kind="stable")
             start, weight, table = start[order], weight[order], table[order]
             coefficient = None if coefficient is None else coefficient[order]
-        distinct, row = _distinct_rows(np.concatenate([array for _, array in tables.values()]), table)
-        self._terms = start, weight, coefficient, row, distinct
+        self.start, self.weight, self.coefficient = start, weight, coefficient
+        self.tables, self.table = _distinct_rows(np.concatenate([array for _, array in tables.values()]), table)
+        self._terms = start, weight, coefficient, self.table, self.tables
         self.region = _regions(start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
@@ -158,7 +166,9 @@ def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, I
     return np.ascontiguousarray(tables), None if trivial else table
 
 
-class _RowsKernel:
+class RowsKernel:
+    """See `protocol.RowsPart`."""
+
     def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
         start = _starts(pieces)
         base: Int32Array = np.concatenate([piece.base for piece, _, _ in pieces]) + np.int32(offset)
@@ -167,7 +177,9 @@ class _RowsKernel:
             order = np.argsort(start, kind="stable")
             start, base = start[order], base[order]
             coefficient = None if coefficient is None else coefficient[order]
-        self._rows = start, base, coefficient, int(pieces[0][0].size)
+        self.start, self.base, self.coefficient = start, base, coefficient
+        self.size = int(pieces[0][0].size)
+        self._rows = start, base, coefficient, self.size
         self.region = _regions(start, table_offsets)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
@@ -180,8 +192,8 @@ class _RowsKernel:
         _core.free_curvature(out, b, scale[self.region], *self._rows, threads)
 
 
-class _LinearKernel:
-    """Dense or sparse matrix products."""
+class MatrixKernel:
+    """See `protocol.MatrixPart`: dense or sparse matrix products."""
 
     def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
         self.start = _starts(pieces)

@@ -8,7 +8,8 @@ import numpy as np
 
 from blendfield.backends.cuda.device import CudaDevice, Device
 from blendfield.backends.cuda.problem import CudaProblem
-from blendfield.backends.protocol import DataType, Problem, Program, RealArray
+from blendfield.backends.linear import HostPotentials
+from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray
 
 
 def missing() -> str | None:
@@ -55,6 +56,9 @@ class CudaBackend:
     ) -> Problem:
         del threads
         return CudaProblem(self.device, program, tables, epsilon, dtype)
+
+    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+        return HostPotentials(problem, features, base)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         """Tables, messages and indices, without mixing history."""
