@@ -2,6 +2,7 @@
 # make test   the tests, with coverage
 # make check  formatting, lint, types, import directions
 # make bench  time the engine; a table of ratios, and JSON in results/
+# make bench-crfsuite  linear chains side by side with CRFsuite, which is put into .peers for it
 # make stubs  rewrite src/blendfield/_core.pyi after the C++ bindings changed
 # make format put ruff's and clang-format's layout into the files
 # make clean  remove everything these targets made
@@ -22,7 +23,7 @@ CLANG_FORMATTED = $(shell find core tests/kernels -name '*.h' -o -name '*.cpp' -
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench stubs format build clean
+.PHONY: demo test check bench bench-crfsuite stubs format build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -40,6 +41,12 @@ check: build
 
 bench: build
 	$(BIN)/python benchmarks/inference.py $(BENCH_ARGS)
+
+bench-crfsuite: build .peers/pycrfsuite
+	PYTHONPATH=.peers $(BIN)/python benchmarks/crfsuite.py $(BENCH_ARGS)
+
+.peers/pycrfsuite:
+	$(BIN)/python -m pip install -q --target .peers python-crfsuite
 
 stubs: build
 	$(BIN)/python -m nanobind.stubgen -q -m blendfield._core -o src/blendfield/_core.pyi
@@ -69,6 +76,6 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) build dist results demo.png .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .peers build dist results demo.png .coverage .coverage.* htmlcov \
 	    .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

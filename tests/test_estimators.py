@@ -224,3 +224,50 @@ def test_scikit_learn_is_not_imported_by_the_package():
 
     code = "import sys, blendfield.estimators; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_what_the_learner_can_do(tmp_path):
+    X, y = sequences()
+    new, truth = sequences(seed=1)
+    model = ChainClassifier(options={"l1": 2.0, "validation_every": 1}).fit(X, y)
+    assert (model.node_weights_ == 0).any()
+    truth[0] = np.array(["never seen"] * len(truth[0]))
+    watched = ChainClassifier(options={"validation_every": 1, "patience": 1}).fit(X, y, validation=(new, truth))
+    assert len(watched.learner_.validation_["error"]) > 0
+    plain = ChainClassifier(tolerance=1e-8).fit(X, y)
+    warm = ChainClassifier(tolerance=1e-8).fit(X, y, initial=plain)
+    assert warm.n_iter_ <= 3 < plain.n_iter_
+    path = tmp_path / "run.checkpoint"
+    ChainClassifier(max_iterations=3).fit(X, y, checkpoint=path, checkpoint_every=2)
+    again = ChainClassifier(tolerance=1e-8).fit(X, y, checkpoint=path, checkpoint_every=2, resume=True)
+    np.testing.assert_allclose(again.node_weights_, plain.node_weights_, atol=1e-3)
+    with pytest.raises(bf.OptionError, match="did you mean 'patience'"):
+        ChainClassifier(options={"patiense": 1}).fit(X, y)
+    with pytest.raises(bf.OptionError, match="C is a parameter of ChainClassifier itself"):
+        ChainClassifier(options={"C": 1}).fit(X, y)
+    with pytest.raises(bf.OptionError, match="other labels"):
+        ChainClassifier().fit(X, [np.char.add(own, "x") for own in y], initial=plain)
+    with pytest.raises(bf.OptionError, match=r"validation must be None or \(X, y\)"):
+        ChainClassifier().fit(X, y, validation=new)
+    with pytest.raises(bf.FeatureError, match="validation sample 0: expected 3 features"):
+        ChainClassifier().fit(X, y, validation=([np.zeros((1, 2))], [["a"]]))
+
+
+def test_inference_at_another_temperature():
+    X, y = sequences()
+    model = ChainClassifier().fit(X, y)
+    cold = model.infer(X, epsilon=0)
+    scores = [np.array([inferred.result.score for inferred in found]) for found in (cold, model.infer(X))]
+    assert (scores[0] >= scores[1] - 1e-9).all()
+    assert cold[0].labels.dtype == model.classes_.dtype
+    assert cold[0].marginals.shape == (len(X[0]), 3)
+
+
+def test_names_and_options_in_files(tmp_path):
+    X, y = sequences()
+    model = ChainClassifier(options={"l1": 0.1, "verbose": False, "callback": print}, max_iterations=2).fit(X, y)
+    model.feature_names_in_ = ["one", "zwei", "trois\n"]
+    model.save(tmp_path / "model")
+    again = ChainClassifier.load(tmp_path / "model")
+    assert again.feature_names_in_ == model.feature_names_in_
+    assert again.options == {"l1": 0.1}

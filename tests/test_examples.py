@@ -13,7 +13,8 @@ SCRIPTS = sorted(path.name for path in EXAMPLES.glob("*.py") if path.name != "de
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_example(script, capsys):
+def test_example(script, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [script])
     runpy.run_path(str(EXAMPLES / script), run_name="__main__")
     assert capsys.readouterr().out
 

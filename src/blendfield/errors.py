@@ -3,6 +3,11 @@
 Each message names the place (region index, variable, option) and what was expected there.
 """
 
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
 
 class BlendfieldError(Exception):
     """Root of every error raised by blendfield."""
@@ -74,3 +79,10 @@ class MissingExtraError(BlendfieldError, ImportError):
 
 class BlendfieldWarning(UserWarning):
     """The result is usable, but something was changed or cannot be certified."""
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The end of a message about an unknown name: what may have been meant, or all there is."""
+    names = list(known)
+    close = difflib.get_close_matches(str(name), names, n=1)
+    return f"; did you mean {close[0]!r}?" if close else f"; known are {', '.join(names)}"

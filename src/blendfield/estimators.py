@@ -14,18 +14,29 @@ Sizes may differ. Features are dense, or for chains and graphs scipy.sparse rows
 from __future__ import annotations
 
 import inspect
+import json
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.errors import FeatureError, FileFormatError, LabelError, NotFittedError, OptionError
+from blendfield.errors import (
+    BlendfieldError,
+    FeatureError,
+    FileFormatError,
+    LabelError,
+    NotFittedError,
+    OptionError,
+    nearest,
+)
 from blendfield.graph import RegionGraph, chain_graph, components, grid_graph
+from blendfield.inference import Result
 from blendfield.inference.options import check_choice
 from blendfield.learning import BlendedLearner
+from blendfield.learning.storage import UNSAVED, option_names
 from blendfield.model import Sample, TiedLinear
 
 Array = npt.NDArray[Any]
@@ -43,6 +54,17 @@ class Structure:
     """int [m, 2], graphs only"""
     edge_features: Any = None
     """float [m, G]"""
+
+
+@dataclass(frozen=True)
+class Inferred:
+    """What is found for one structure."""
+
+    labels: Array
+    """in its shape, of `classes_`: the most probable label of every node; at epsilon = 0 those of the best score"""
+    marginals: Array
+    """float [..., L]"""
+    result: Result
 
 
 class StructuredClassifier:
@@ -63,18 +85,23 @@ class StructuredClassifier:
         A constant feature more on every node.
     tolerance, max_iterations, time_limit, threads, random_state
         As for `BlendedLearner`.
+    options
+        {name: value}: whatever else `BlendedLearner` takes.
 
     After `fit`: classes_ [L], n_features_in_, learner_ (the `BlendedLearner`), gap_, n_iter_, and the weights by block:
-    node_weights_ [L, F (+ 1)] and what the classifier says.
+    node_weights_ [L, F (+ 1)] and what the classifier says. feature_names_in_, a list of names [F] or None, is for the
+    caller to set; it is kept in files.
     """
 
     epsilon: float
     counting_numbers: Any
     loss: str | None
     intercept: bool
+    options: Mapping[str, Any] | None
     learner_: BlendedLearner
     classes_: Array
     n_features_in_: int
+    feature_names_in_: list[str] | None = None
 
     # Parameters.
 
@@ -91,7 +118,7 @@ class StructuredClassifier:
         names = self._names()
         for name, value in params.items():
             if name not in names:
-                raise OptionError(f"{type(self).__name__} has no parameter {name!r:.60}; it has {', '.join(names)}")
+                raise OptionError(f"{type(self).__name__} has no parameter {name!r:.60}{nearest(name, names)}")
             setattr(self, name, value)
         return self
 
@@ -108,67 +135,102 @@ class StructuredClassifier:
         inputs = InputTags(two_d_array=False, sparse=True, allow_nan=True)
         return Tags(estimator_type=None, target_tags=TargetTags(required=True), input_tags=inputs)
 
+    def check(self) -> None:
+        """OptionError for the first parameter that makes no sense."""
+        check_choice("loss", "none" if self.loss is None else self.loss, ("auto", "hamming", "none"))
+        if not isinstance(self.intercept, bool):
+            raise OptionError(f"intercept must be True or False; got {self.intercept!r:.60}")
+        self._learner("ones")
+
     # Learning and prediction.
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from structures and the labels of their nodes. sample_weight: float [number of structures], > 0."""
+    def fit(self, X: Any, y: Any, sample_weight: Any = None, *, validation: Any = None, **training: Any) -> Self:
+        """Learn from structures and the labels of their nodes.
+
+        sample_weight
+            float [number of structures], > 0.
+        validation
+            (X, y): structures that say when to stop, see `BlendedLearner.fit`; labels that training lacks do not count.
+        training
+            Whatever else `BlendedLearner.fit` takes: checkpoint, resume, ...; initial may be a fitted classifier.
+        """
+        self.check()
         structures = self._read_all(X)
         if not structures:
             raise LabelError("no samples: fit needs at least one")
         labels = _labels(structures, y)
         weights = [1.0] * len(structures) if sample_weight is None else _sample_weights(sample_weight, len(structures))
-        widths = {int(structure.nodes.shape[1]) for structure in structures}
-        if len(widths) > 1:
-            first = int(structures[0].nodes.shape[1])
-            wrong = next(k for k, s in enumerate(structures) if s.nodes.shape[1] != first)
-            raise FeatureError(f"sample {wrong}: expected {first} features as in sample 0; got {widths - {first}}")
-        self.n_features_in_ = widths.pop()
+        self.n_features_in_ = int(structures[0].nodes.shape[1])
+        self._check_width(structures, "in sample 0")
         try:
             self.classes_ = np.unique(np.concatenate(labels))
         except TypeError:
             raise LabelError("labels must be of one kind, numbers or strings") from None
-        self._learner("ones")  # options that make no sense are refused before any work
-        loss = check_choice("loss", "none" if self.loss is None else self.loss, ("auto", "hamming", "none"))
-        if loss == "auto":
-            loss = "hamming" if self.epsilon < 1 else "none"
-        samples = [
-            self._sample(
-                structure, np.searchsorted(self.classes_, own), "hamming" if loss == "hamming" else None, weight
-            )
-            for structure, own, weight in zip(structures, labels, weights, strict=True)
-        ]
+        samples = self._labelled(structures, labels, weights)
+        if validation is not None:
+            training["validation"] = self._validation(validation)
         numbers = self.counting_numbers
         if isinstance(numbers, str) and numbers == "auto":
             numbers = "bethe" if all(_is_forest(sample.graph) for sample in samples) else "cover"
-        self.learner_ = self._learner(numbers).fit(samples)
+        if isinstance(start := training.get("initial"), StructuredClassifier):
+            start._require_fit()
+            if not np.array_equal(start.classes_, self.classes_):
+                raise OptionError("initial: that classifier has other labels, so its weights mean something else")
+            training["initial"] = start.learner_
+        self.learner_ = self._learner(numbers).fit(samples, **training)
         self._name_weights()
         return self
+
+    def _validation(self, validation: Any) -> list[Sample]:
+        if not isinstance(validation, (tuple, list)) or len(validation) != 2:
+            raise OptionError("validation must be None or (X, y)")
+        structures = self._read_all(validation[0])
+        self._check_width(structures, "in training", "validation ")
+        labels = _labels(structures, validation[1])
+        return self._labelled(structures, labels, [1.0] * len(structures))
+
+    def _labelled(self, structures: list[Structure], labels: list[Array], weights: list[float]) -> list[Sample]:
+        """Samples with their loss; labels that are no class are unobserved."""
+        loss = self.loss
+        if loss == "auto":
+            loss = "hamming" if self.epsilon < 1 else None
+        samples = []
+        for number, (structure, own, weight) in enumerate(zip(structures, labels, weights, strict=True)):
+            place = np.searchsorted(self.classes_, own).clip(max=len(self.classes_) - 1)
+            truth = np.where(self.classes_[place] == own, place, -1)
+            samples.append(self._sample(number, structure, truth, None if loss == "none" else loss, weight))
+        return samples
+
+    def infer(self, X: Any, **options: Any) -> list[Inferred]:
+        """Labels, marginals and bounds of every structure. Options as for `blendfield.infer`, by default those of
+        training.
+        """
+        samples, structures = self._unlabelled(X)
+        found = []
+        for result, sample, structure in zip(self.learner_.infer(samples, **options), samples, structures, strict=True):
+            graph = sample.graph
+            first = int(graph.table_offsets[graph.num_given])  # of the single variables, which come last
+            marginals = np.asarray(result.beliefs.flat[first:]).reshape(*structure.shape, len(self.classes_))
+            labels = marginals.argmax(axis=-1) if result.epsilon > 0 else result.labels.reshape(structure.shape)
+            found.append(Inferred(self.classes_[labels], marginals, result))
+        return found
 
     def predict(self, X: Any) -> Any:
         """The labels of every structure, a list of arrays; one padded array (-1, or "" for strings) for padded X.
 
         The most probable label of every node; at epsilon = 0 the labels of the best score.
         """
-        samples, structures = self._unlabelled(X)
-        decode = "beliefs" if self.learner_.epsilon > 0 else "map"
-        found = self.learner_.predict(samples, decode=decode)
-        labels = [self.classes_[y].reshape(s.shape) for y, s in zip(found, structures, strict=True)]
+        labels = [inferred.labels for inferred in self.infer(X)]
         return _padded(labels, X, "" if self.classes_.dtype.kind in "US" else -1)
 
     def predict_proba(self, X: Any) -> Any:
         """The marginals of every node, a list of arrays [..., L] in the order of classes_; for padded X one array,
         padded by NaN.
         """
-        samples, structures = self._unlabelled(X)
+        self._require_fit()
         if not self.learner_.epsilon > 0:
             raise OptionError("predict_proba needs epsilon > 0: at 0 there are best labels and no probabilities")
-        results = self.learner_.infer(samples)
-        count = len(self.classes_)
-        marginals = [
-            result.beliefs.flat[int(s.graph.table_offsets[s.graph.num_given]) :].reshape(*structure.shape, count)
-            for result, s, structure in zip(results, samples, structures, strict=True)
-        ]
-        return _padded(marginals, X, np.nan)
+        return _padded([inferred.marginals for inferred in self.infer(X)], X, np.nan)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """The share of nodes with the right label."""
@@ -189,11 +251,18 @@ class StructuredClassifier:
         """Write weights, parameters and classes to one safetensors file."""
         self._require_fit()
         classes: Any = self.classes_.tolist() if self.classes_.dtype.kind in "US" else self.classes_
+        parameters = self.get_params()
+        if self.options is not None:
+            kept = {name: value for name, value in self.options.items() if name not in UNSAVED}
+            parameters["options"] = kept or None
+        names = self.feature_names_in_
         self.learner_.estimator_ = {  # type: ignore[attr-defined]
             "name": type(self).__name__,
-            "parameters": self.get_params(),
+            "parameters": parameters,
             "classes": classes,
             "features": self.n_features_in_,
+            # There may be millions: as bytes they are no burden to those who read the heading only.
+            "names": None if names is None else np.frombuffer(json.dumps(list(names)).encode(), np.uint8),
         }
         self.learner_.save(path)
 
@@ -210,6 +279,8 @@ class StructuredClassifier:
             loaded: Self = kinds[record["name"]](**record["parameters"])
             loaded.classes_ = np.asarray(record["classes"])
             loaded.n_features_in_ = int(record["features"])
+            if (names := record.get("names")) is not None:
+                loaded.feature_names_in_ = json.loads(names.tobytes())
         except (KeyError, TypeError, ValueError, AttributeError) as fault:
             raise FileFormatError(f"{os.fspath(path)}: the classifier is incomplete or damaged ({fault})") from fault
         loaded.learner_ = learner
@@ -229,10 +300,17 @@ class StructuredClassifier:
     # Shared.
 
     def _learner(self, counting_numbers: Any) -> BlendedLearner:
-        options = ("epsilon", "C", "tolerance", "max_iterations", "time_limit", "threads", "random_state")
-        return BlendedLearner(
-            counting_numbers=counting_numbers, **{name: getattr(self, name) for name in options if hasattr(self, name)}
-        )
+        known = option_names(BlendedLearner)
+        own = {name: getattr(self, name) for name in self._names() if name in known and name != "counting_numbers"}
+        if self.options is not None and not isinstance(self.options, Mapping):
+            raise OptionError(f"options must be None or a mapping {{name: value}}; got {self.options!r:.60}")
+        more = dict(self.options or {})
+        for name in more:
+            if name not in known:
+                raise OptionError(f"options: BlendedLearner has no option {name!r:.60}{nearest(name, known)}")
+            if name in self._names():
+                raise OptionError(f"options: {name} is a parameter of {type(self).__name__} itself")
+        return BlendedLearner(counting_numbers=counting_numbers, **own, **more)
 
     def _read_all(self, X: Any) -> list[Structure]:
         try:
@@ -241,23 +319,29 @@ class StructuredClassifier:
             raise FeatureError(f"X must be a sequence of structures; got {type(X).__name__}") from None
         return [self._read(item, f"sample {number}") for number, item in enumerate(items)]
 
-    def _sample(self, structure: Structure, labels: Any, loss: Any, weight: float) -> Sample:
+    def _sample(self, number: int, structure: Structure, labels: Any, loss: Any, weight: float) -> Sample:
         graph, pairs = self._graph(structure)
         nodes = structure.nodes
         if self.intercept:
             nodes = _with_constant(nodes)
-        return Sample(graph, [TiedLinear("nodes", graph.single_regions, nodes), *pairs], labels, loss, weight)
+        try:
+            return Sample(graph, [TiedLinear("nodes", graph.single_regions, nodes), *pairs], labels, loss, weight)
+        except BlendfieldError as fault:
+            raise type(fault)(f"sample {number}: {fault}") from None
 
     def _unlabelled(self, X: Any) -> tuple[list[Sample], list[Structure]]:
         self._require_fit()
         structures = self._read_all(X)
+        self._check_width(structures, "in training")
+        return [self._sample(number, own, None, None, 1.0) for number, own in enumerate(structures)], structures
+
+    def _check_width(self, structures: list[Structure], where: str, kind: str = "") -> None:
         for number, structure in enumerate(structures):
             if structure.nodes.shape[1] != self.n_features_in_:
                 raise FeatureError(
-                    f"sample {number}: expected {self.n_features_in_} features as in training; "
+                    f"{kind}sample {number}: expected {self.n_features_in_} features as {where}; "
                     f"got {structure.nodes.shape[1]}"
                 )
-        return [self._sample(structure, None, None, 1.0) for structure in structures], structures
 
     def _name_weights(self) -> None:
         self.node_weights_ = self.learner_.blocks_["nodes"]
@@ -290,6 +374,7 @@ class ChainClassifier(StructuredClassifier):
         time_limit: float | None = None,
         threads: int | None = None,
         random_state: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -301,6 +386,7 @@ class ChainClassifier(StructuredClassifier):
         self.time_limit = time_limit
         self.threads = threads
         self.random_state = random_state
+        self.options = options
 
     def _read(self, item: Any, where: str) -> Structure:
         nodes = _without_padding(item, 2, where, "[T, F]")
@@ -344,6 +430,7 @@ class GridClassifier(StructuredClassifier):
         time_limit: float | None = None,
         threads: int | None = None,
         random_state: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -357,6 +444,7 @@ class GridClassifier(StructuredClassifier):
         self.time_limit = time_limit
         self.threads = threads
         self.random_state = random_state
+        self.options = options
 
     def _read(self, item: Any, where: str) -> Structure:
         pixels = _without_padding(item, 3, where, "[H, W, F]")
@@ -407,6 +495,7 @@ class GraphClassifier(StructuredClassifier):
         time_limit: float | None = None,
         threads: int | None = None,
         random_state: int | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -418,6 +507,7 @@ class GraphClassifier(StructuredClassifier):
         self.time_limit = time_limit
         self.threads = threads
         self.random_state = random_state
+        self.options = options
 
     def _read(self, item: Any, where: str) -> Structure:
         if not isinstance(item, (tuple, list)) or len(item) not in (2, 3):

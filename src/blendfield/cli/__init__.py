@@ -11,10 +11,18 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from blendfield.cli import convert, infer, report, show
+from blendfield.cli import convert, evaluate, infer, predict, report, show, train
 from blendfield.errors import BlendfieldError, BlendfieldWarning
 
-COMMANDS = {"infer": infer, "convert": convert, "show": show, "report": report}
+COMMANDS = {
+    "train": train,
+    "predict": predict,
+    "evaluate": evaluate,
+    "infer": infer,
+    "show": show,
+    "convert": convert,
+    "report": report,
+}
 
 FAULT = 2
 """Exit code: the command line or a file is not as it should be, or there is not enough memory."""
@@ -22,10 +30,10 @@ INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 EPILOG = """exit codes:
-  0    done (infer: and converged)
-  1    infer: stopped before convergence; what was found is written all the same
+  0    done (infer, train: and converged)
+  1    infer, train: stopped before convergence; what was found is written all the same
   2    wrong arguments, unreadable or impossible input, not enough memory: one line says what was expected
-  130  interrupted; infer writes what it has
+  130  interrupted; infer and train write what they have
 """
 
 
@@ -74,7 +82,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="blendfield",
-        description="Inference in random fields, with a certificate.",
+        description="Learning and inference in random fields, with a certificate.",
         epilog=EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -28,6 +28,11 @@ def check(path: str, epsilon: float) -> None:
         raise OptionError(f"--output {path}: expected a name that ends in .{', .'.join(SUFFIXES)}")
     if kind == "PR" and epsilon != 1:
         raise OptionError(f"--output {path}: the partition function needs --epsilon 1, got {epsilon:g}")
+    check_folder(path)
+
+
+def check_folder(path: str) -> None:
+    """OSError when no file could be written there."""
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(2, "no such folder", folder)
@@ -64,7 +69,7 @@ class Answer:
             "file": self.file,
             "method": self.method,
             "counting_numbers": self.counting_numbers,
-            **{name: _plain(getattr(result, name)) for name in names},
+            **{name: plain(getattr(result, name)) for name in names},
             "seconds": seconds,
         }
 
@@ -72,7 +77,7 @@ class Answer:
         """One line; numbers that are infinite or unknown are null."""
         lists = {
             "labels": self.result.labels.tolist(),
-            "marginals": [[_plain(p) for p in marginal.tolist()] for marginal in self.marginals],
+            "marginals": [[plain(p) for p in marginal.tolist()] for marginal in self.marginals],
         }
         return json.dumps({**self.facts(), **lists}, allow_nan=False)
 
@@ -131,5 +136,6 @@ def _write_npz(path: str, answer: Answer) -> None:
         np.savez(file, **arrays)
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """For JSON: numbers that are infinite or unknown are null."""
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,4 +1,8 @@
-"""Show what is in a model: variables, regions, shapes, treewidth, the memory each method needs, and which to use."""
+"""Show what is in a model.
+
+Of a graph with its tables: variables, regions, shapes, treewidth, the memory each method needs, and which to use. Of
+learned weights: their blocks, the strongest of them, and how they were learned.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from blendfield.backends import get
-from blendfield.cli import models
+from blendfield.cli import models, weights
 from blendfield.cli.arguments import add_file
 from blendfield.cli.treewidth import Elimination, eliminate
 from blendfield.errors import BlendfieldError
@@ -30,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if weights.is_model(arguments.file):
+        facts = weights.summary(arguments.file)
+        text = json.dumps({"file": arguments.file, **facts}) if arguments.json else "\n".join(weights.lines(facts))
+        print(text if arguments.json else f"{arguments.file}\n{text}")
+        return 0
     graph, potentials = models.read(arguments.file, arguments.format, arguments.edges)
     facts = summary(graph, potentials)
     if arguments.json:

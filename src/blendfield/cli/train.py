@@ -1,0 +1,133 @@
+"""Learn the weights of a model from structures in files.
+
+CONFIG.toml says which files, which model and where to put it (docs/command-line.md). On a terminal a line shows how
+far training is; Ctrl-C stops and keeps the best weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from blendfield.cli.arguments import integer, number
+from blendfield.cli.configuration import Configuration, read_configuration
+from blendfield.cli.outputs import check_folder, plain
+from blendfield.errors import FeatureError, FileFormatError, LabelError, OptionError
+from blendfield.formats.structures import Structures, read_structures
+from blendfield.learning.progress import duration
+
+HELP = "learn the weights of a model"
+
+NOT_CONVERGED = 1
+INTERRUPTED = 130
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("configuration", metavar="CONFIG.toml", help="data, model, training, output")
+    parser.add_argument("--output", "-o", metavar="F", help="the model to write, in place of [output] model")
+    parser.add_argument("--resume", action="store_true", help="go on from [output] checkpoint, if there is one")
+    stop = parser.add_argument_group("when to stop, in place of [training]")
+    stop.add_argument("--time-limit", metavar="S", type=number(0, "seconds >= 0"), help="seconds")
+    stop.add_argument("--tolerance", metavar="T", type=number(0, "a number >= 0"), help="relative gap")
+    stop.add_argument("--max-iterations", metavar="N", type=integer(0))
+    machine = parser.add_argument_group("machine")
+    machine.add_argument("--threads", metavar="N", type=integer(1), help="default: all cores")
+    output = parser.add_argument_group("output")
+    output.add_argument("--json", action="store_true", help="print JSON instead of the summary")
+    output.add_argument("--quiet", "-q", action="store_true", help="no progress line")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    names = ("time_limit", "tolerance", "max_iterations", "threads")
+    changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
+    given = read_configuration(arguments.configuration, {**changes, "verbose": not arguments.quiet})
+    model = arguments.output or given.model
+    if model is None:
+        raise OptionError(f"{given.path}: [output] lacks the key 'model': the file to write (or give --output)")
+    if arguments.resume and given.checkpoint is None:
+        raise OptionError(f"{given.path}: --resume needs the key 'checkpoint' in [output]")
+    for path in (model, given.checkpoint):
+        if path is not None:  # before any work: what cannot be written is not worth learning
+            check_folder(path)
+    training, validation = read_data(given)
+    classifier = given.classifier
+    try:
+        classifier.fit(
+            training.X,
+            training.y,
+            training.weights,
+            validation=None if validation is None else (validation.X, validation.y),
+            checkpoint=given.checkpoint,
+            checkpoint_every=given.checkpoint_every,
+            checkpoint_seconds=given.checkpoint_seconds,
+            resume=arguments.resume,
+        )
+    except (FeatureError, LabelError) as fault:
+        of_validation = given.validation is not None and "validation" in str(fault)
+        raise type(fault)(f"{given.validation if of_validation else given.train}: {fault}") from None
+    classifier.feature_names_in_ = training.names
+    classifier.save(model)
+    facts = _facts(given, model, training)
+    print(json.dumps(facts, allow_nan=False) if arguments.json else _text(facts), flush=True)
+    if facts["stop_reason"] == "interrupted":
+        return INTERRUPTED
+    # With a validation set the weights kept need not be those that converged.
+    return 0 if facts["stop_reason"] in ("converged", "validation") else NOT_CONVERGED
+
+
+def read_data(given: Configuration) -> tuple[Structures, Structures | None]:
+    """(structures for training, those for validation); both have labels and are of the model's kind."""
+    training = labelled(given.train, given.kind, given.format, None, given.min_frequency)
+    if given.validation is None:
+        return training, None
+    return training, labelled(given.validation, given.kind, given.format, training.names, 1)
+
+
+def labelled(path: str, kind: str, format: str | None, names: list[str] | None, min_frequency: int) -> Structures:
+    """Structures of that kind with labels; FileFormatError otherwise."""
+    found = read_structures(path, format, names, min_frequency)
+    if found.kind != kind:
+        raise FileFormatError(f"{path}: holds structures of kind {found.kind!r}; expected {kind!r} as the model")
+    if found.y is None:
+        raise FileFormatError(f"{path}: lacks the key 'labels'")
+    return found
+
+
+def _facts(given: Configuration, model: str, training: Structures) -> dict[str, Any]:
+    classifier, learner = given.classifier, given.classifier.learner_
+    seconds = learner.history_["seconds"]
+    return {
+        "model": model,
+        "kind": given.kind,
+        "structures": len(training.X),
+        "labels": len(classifier.classes_),
+        "features": classifier.n_features_in_,
+        "weights": len(learner.weights_),
+        "primal": plain(learner.primal_),
+        "dual": plain(learner.dual_),
+        "gap": plain(learner.gap_),
+        "converged": bool(learner.converged_),
+        "stop_reason": learner.stop_reason_,
+        "iterations": learner.n_iter_,
+        "seconds": float(seconds[-1]) if len(seconds) else 0.0,
+        "validation_error": None if learner.validation_ is None else float(min(learner.validation_["error"])),
+    }
+
+
+def _text(facts: dict[str, Any]) -> str:
+    lines = [
+        f"{facts['model']}: {facts['weights']:,} weights of a {facts['kind']} model, "
+        f"{facts['labels']} labels, {facts['features']:,} features, from {facts['structures']:,} structures",
+    ]
+    for name in ("primal", "dual"):
+        lines.append(f"{name:9}" + ("unknown" if facts[name] is None else f"{facts[name]:.9g}"))
+    gap, primal = facts["gap"], facts["primal"]
+    share = "" if gap is None or primal is None else f"  ({gap / max(1.0, abs(primal)):.2g} of it)"
+    lines.append("gap      " + ("unknown" if gap is None else f"{gap:.3g}{share}"))
+    if facts["validation_error"] is not None:
+        lines.append(f"error    {100 * facts['validation_error']:.4g} % on the validation set")
+    lines.append(
+        f"stopped  {facts['stop_reason']} after {facts['iterations']} iterations, {duration(facts['seconds'])}"
+    )
+    return "\n".join(lines)
