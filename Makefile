@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-PYTEST_ARGS ?= -n 2
+PYTEST_ARGS ?= -n 2 --dist loadgroup
 BENCH_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin
@@ -72,7 +72,7 @@ $(VENV)/.tools: pyproject.toml
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e '.[plot,images,networkx,test,check]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e '.[plot,images,networkx,ray,test,check]'
 	touch $@
 
 clean:

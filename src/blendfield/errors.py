@@ -65,6 +65,10 @@ class CheckpointError(BlendfieldError, ValueError):
     """A checkpoint belongs to another model or to other data; the message names the first difference."""
 
 
+class EngineError(BlendfieldError, RuntimeError):
+    """The engine cannot be used: no cluster, other versions there, or no worker left."""
+
+
 class DataNotFoundError(BlendfieldError, FileNotFoundError):
     """A data set that cannot be shipped is not on this machine; the message says where it is looked for."""
 

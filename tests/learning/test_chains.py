@@ -108,7 +108,7 @@ def test_learning_reaches_the_same_optimum(epsilon, monkeypatch):
     samples = chain_samples(lengths=(5, 3, 4, 6, 2, 1, 4))
     options = {"epsilon": epsilon, "C": 0.5, "counting_numbers": "bethe", "tolerance": 1e-9}
     fast = bf.BlendedLearner(**options).fit(samples)
-    monkeypatch.setattr("blendfield.learning.compile.chain_chunk", lambda *_, **__: None)
+    monkeypatch.setattr("blendfield.learning.recipe.chain_chunk", lambda *_, **__: None)
     general = bf.BlendedLearner(**options).fit(samples)
     assert fast.converged_
     assert general.converged_

@@ -208,8 +208,7 @@ def test_memory_is_estimated(dtype):
     estimate = learner.memory_estimate(samples)
     assert "MiB" in str(estimate)
     layout = bf.model.WeightLayout.of_samples(samples)
-    training_set = compiling.compile_training_set(samples, layout, "ones", learner._options())
-    chunk = training_set.engine.chunks[0]
+    chunk = compiling.compile_training_set(samples, layout, "ones", learner._options()).chunks[0]
     chunk.allocate(8)
     for slot in range(8):
         chunk.iterate(bf.engines.Request(np.zeros(layout.size), slot=slot, curvature=True))
@@ -223,7 +222,7 @@ def test_too_large_sets_are_refused_before_any_work(monkeypatch):
     learner = bf.BlendedLearner()
     total = learner.memory_estimate(samples).total
     monkeypatch.setattr(memory, "available_bytes", lambda: total - 1)
-    monkeypatch.setattr(compiling, "Chunk", None)  # would fail if asked for
+    monkeypatch.setattr(compiling, "ChunkRecipe", None)  # would fail if asked for
     with pytest.raises(bf.NotEnoughMemoryError, match="3 samples"):
         learner.fit(samples)
     with pytest.raises(bf.NotEnoughMemoryError, match="3 samples"):

@@ -1,7 +1,7 @@
 """What an engine is: it keeps chunks of samples with their messages and answers for given weights.
 
-The learner knows nothing about where the chunks are. Every answer is a sum over chunks in chunk order, so that it does
-not depend on how chunks are spread over workers. K weights, m slots of mixing history.
+The learner knows nothing about where the chunks are. Every answer is a sum over chunks, added up as a fixed tree (see
+`engines.sums`), so that it does not depend on how chunks are spread over workers. K weights, m slots of mixing history.
 """
 
 from __future__ import annotations
@@ -9,7 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from blendfield.backends.protocol import FloatArray, RealArray
+
+
+class MessagesLost(Exception):
+    """An engine had to start some chunks again, or to move them: their messages are other ones (often zero) and all
+    mixing history is worthless. The engine itself is whole again and F, at any weights, is as valid a bound as before;
+    but the value last seen is not the value here. The message says what happened.
+    """
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,14 @@ class Evaluation:
     products: FloatArray
     """float64 [m]: inner products of the newest message residual with those of all slots; empty without slot"""
 
+    def __add__(self, other: Evaluation) -> Evaluation:
+        return Evaluation(
+            self.value + other.value,
+            self.gradient + other.gradient,
+            _sum(self.curvature, other.curvature),
+            self.products + other.products,
+        )
+
 
 @dataclass(frozen=True)
 class Trial:
@@ -53,6 +71,9 @@ class Trial:
     value: FloatArray
     slope: FloatArray
     curvature: FloatArray
+
+    def __add__(self, other: Trial) -> Trial:
+        return Trial(self.value + other.value, self.slope + other.slope, self.curvature + other.curvature)
 
 
 @dataclass(frozen=True)
@@ -67,6 +88,14 @@ class Certificate:
     """float64 [K]: z = sum_r <q_r, phi_{k,r}> - phi_{k,r}(y_r)"""
     spread: float
     """sum of the regions' absolute gaps at the smoothing temperature"""
+
+    def __add__(self, other: Certificate) -> Certificate:
+        return Certificate(
+            self.value + other.value,
+            self.divergence + other.divergence,
+            self.moments + other.moments,
+            self.spread + other.spread,
+        )
 
 
 @dataclass(frozen=True)
@@ -86,6 +115,20 @@ class SoftEvaluation:
     curvatures: list[FloatArray]
     """float64 [M]: the diagonal in the messages, where asked for"""
 
+    def __add__(self, other: SoftEvaluation) -> SoftEvaluation:
+        return SoftEvaluation(
+            self.value + other.value,
+            self.gradient + other.gradient,
+            self.slopes + other.slopes,
+            self.residual + other.residual,
+            _sum(self.curvature, other.curvature),
+            self.curvatures + other.curvatures,
+        )
+
+
+def _sum(one: FloatArray | None, other: FloatArray | None) -> FloatArray | None:
+    return None if one is None or other is None else one + other
+
 
 class Chunk(Protocol):
     """Samples compiled together: what an engine moves about. Each method answers for this chunk alone."""
@@ -93,6 +136,10 @@ class Chunk(Protocol):
     num_weights: int
     all_exact: bool
     hidden: bool
+    scale: float
+    """a temperature of the size of the first potentials"""
+    passes_per_sweep: float
+    """table entries read in a sweep, over those of the outer regions"""
 
     def allocate(self, slots: int) -> None: ...
     def set_epsilon(self, epsilon: float) -> None: ...
@@ -103,12 +150,35 @@ class Chunk(Protocol):
     def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation: ...
     def messages(self) -> RealArray: ...
     def set_messages(self, flat: RealArray) -> None: ...
+    def fill_history(self) -> None:
+        """Let every slot hold the present messages, without residual: whatever is mixed or restored next is they."""
+        ...
+
+
+class Recipe(Protocol):
+    """How a chunk is made, wherever and as often as it is needed."""
+
+    @property
+    def size(self) -> int:
+        """Table entries: how much work it is."""
+
+    def build(self, threads: int | None) -> Chunk:
+        """Compile it; messages are zero."""
+        ...
+
+    def touched(self) -> npt.NDArray[np.bool_]:
+        """bool [K]: the weights that its features have."""
+        ...
 
 
 class Engine(Protocol):
-    """Holds the training set."""
+    """Holds the training set. Every method but `close` may raise `MessagesLost`."""
 
     num_weights: int
+    scale: float
+    """the largest of the chunks'"""
+    passes_per_sweep: float
+    """the largest of the chunks'"""
     exact: bool
     """every sample is a forest with tree counting numbers: one sweep makes the messages optimal for the weights"""
 

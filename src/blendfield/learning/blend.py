@@ -91,12 +91,27 @@ class Blend:
         continues is `state.accepted`, `scale`, `successes` and the engine's messages, as they are after a step that was
         accepted. Costs one evaluation.
         """
+        self._evaluate_accepted(restore=None)
+
+    def recover(self) -> None:
+        """After a loss of messages: `anchor`, from the newest messages that are left."""
+        if len(self.state.accepted) == 0:  # nothing was accepted yet
+            self._start(self.state.weights, restore=None)
+            self.state.primal = math.inf
+            return
+        # Where the history was being cleared, the newest slot is gone and the messages are those swept from it.
+        self._evaluate_accepted(restore=None if self._clear else self._newest)
+
+    def _evaluate_accepted(self, restore: int | None) -> None:
         self._images.clear()
         self._residuals.clear()
+        self._clear = True
         self.state.weights = self.state.accepted
-        request = Request(weights=self.state.weights, sweeps=0, slot=0, forget=True, curvature=True)
+        request = Request(weights=self.state.weights, sweeps=0, restore=restore, slot=0, forget=True, curvature=True)
         evaluation = self.engine.iterate(request)
+        self._clear = False
         self._accept(evaluation.value + self.regulariser.value(self.state.weights), evaluation, 0)
+        self._settled = True
         # Nothing has been swept: the residual of the messages is none.
         self._images.clear()
         self._residuals.clear()

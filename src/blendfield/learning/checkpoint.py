@@ -100,6 +100,8 @@ def resume(path: Path, identity: Identity, training: Training) -> None:
     state = read(path, identity)
     try:
         training.resume(state)
+    except CheckpointError as fault:
+        raise CheckpointError(f"{path}: {fault}") from None
     except (BlendfieldError, KeyError, TypeError, ValueError, AttributeError) as fault:
         raise FileFormatError(f"{path}: the state is incomplete or damaged ({fault})") from fault
 

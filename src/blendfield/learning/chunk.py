@@ -16,7 +16,7 @@ import numpy as np
 
 from blendfield import backends
 from blendfield.backends.linear import inverse_counting
-from blendfield.backends.protocol import DataType, FloatArray, LabelArray, RealArray
+from blendfield.backends.protocol import DataType, FloatArray, LabelArray, Program, RealArray
 from blendfield.engines.protocol import Certificate, Evaluation, Request, SoftEvaluation, Trial
 from blendfield.errors import BlendfieldError, BlendfieldWarning, CountingNumberError, LabelError
 from blendfield.graph import counting_numbers as graph_counting_numbers
@@ -76,6 +76,10 @@ class Chunk:
             self._base = base
         else:
             self._take_truth(labels, base)
+
+        self.passes_per_sweep = passes_per_sweep(self.models.program)
+
+        self._slots = 0
         self._consistency: Consistency | None = None
         self._softness: FloatArray = np.zeros(0)
         self._sample_weights: FloatArray = np.array(weights)
@@ -135,6 +139,13 @@ class Chunk:
     def allocate(self, slots: int) -> None:
         """Room for so many steps of mixing history."""
         self.problem.allocate_history(slots)
+        self._slots = slots
+
+    def fill_history(self) -> None:
+        """See `engines.protocol.Chunk`."""
+        for slot in range(self._slots):
+            self.problem.save_point()
+            self.problem.push(slot)
 
     def set_epsilon(self, epsilon: float) -> None:
         """The temperature of what follows; messages stay."""
@@ -267,6 +278,16 @@ class Chunk:
 
     def _message_size(self) -> int:
         return int(self.models.message_ends[-1])
+
+
+def passes_per_sweep(program: Program) -> float:
+    """Evaluations over all tables that a sweep is worth (2 on a grid): entries read over entries of the parents."""
+    sizes = program.graph.table_sizes
+    if len(program.edge_parents) == 0:
+        return 1.0
+    runs = np.bincount(program.schedule, minlength=int(program.region_class.max()) + 1)
+    read = (runs[program.region_class[program.edge_children]] * sizes[program.edge_parents]).sum()
+    return float(read / sizes[np.unique(program.edge_parents)].sum())
 
 
 def _models(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, first: int) -> Models:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from blendfield.backends.protocol import FloatArray, Program
+from blendfield.backends.protocol import FloatArray
 from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import Engine
 from blendfield.errors import OptionError
-from blendfield.learning.chains import chain_chunk
-from blendfield.learning.chunk import Chunk
 from blendfield.learning.options import LearnerOptions
+from blendfield.learning.recipe import ChunkRecipe
 from blendfield.learning.regularisers import Regulariser
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.losses import loss_table
@@ -25,77 +23,46 @@ CHUNK_ENTRIES = 1 << 25
 """table entries compiled together, about"""
 
 
-@dataclass(frozen=True)
-class TrainingSet:
-    """What the driver needs to know."""
-
-    engine: Engine
-    hottest: float
-    """a temperature of the size of the first potentials"""
-    passes_per_sweep: float
-    """table entries read in a sweep, over those of the outer regions"""
-
-
 def compile_training_set(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
-) -> TrainingSet:
-    """All samples in chunks, in order."""
-    chains = (
-        None
-        if options.soft_marginalisation > 0
-        else chain_chunk(
-            samples,
-            layout,
-            counting_numbers,
-            options.epsilon,
-            dtype=options.dtype,
-            threads=options.threads,
-            backend=options.backend,
-        )
-    )
-    if chains is not None:  # small, however long the chains are: pairs are not written out
-        return TrainingSet(LocalEngine([chains]), chains.scale, chains.passes_per_sweep)
-    chunks = [
-        Chunk(
-            samples[first:last],
-            layout,
-            counting_numbers,
-            options.epsilon,
-            first=first,
-            dtype=options.dtype,
-            threads=options.threads,
-            backend=options.backend,
-        )
-        for first, last in chunk_bounds(samples)
+) -> Engine:
+    """All samples in chunks, in order, where `options.engine` says."""
+    if options.engine == "ray":
+        from blendfield.engines.ray_engine import RayEngine
+
+        engine = RayEngine(options.cluster)
+        engine.place(recipes_of(samples, layout, counting_numbers, options, engine.shares()))
+        return engine
+    whole = ChunkRecipe(samples, 0, layout, counting_numbers, options, 0)
+    if (chains := whole.build_chains(None)) is not None:  # small, however many there are
+        return LocalEngine([chains])
+    recipes = recipes_of(samples, layout, counting_numbers, options, 1)
+    return LocalEngine([recipe.build(None) for recipe in recipes])
+
+
+def recipes_of(
+    samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions, least: int
+) -> list[ChunkRecipe]:
+    """How to make the chunks, at least so many of them where there are samples enough."""
+    sizes = [int(sample.graph.table_offsets[-1]) for sample in samples]
+    limit = min(CHUNK_ENTRIES, max(1, -(-sum(sizes) // least)))
+    return [
+        ChunkRecipe(samples[first:last], first, layout, counting_numbers, options, sum(sizes[first:last]))
+        for first, last in chunk_bounds(samples, limit)
     ]
-    if options.soft_marginalisation > 0:
-        for chunk in chunks:
-            chunk.require_positive_counting_numbers()
-    scale = max(chunk.scale for chunk in chunks)
-    return TrainingSet(LocalEngine(chunks), scale, max(passes_per_sweep(chunk.models.program) for chunk in chunks))
 
 
-def chunk_bounds(samples: Sequence[Sample]) -> list[tuple[int, int]]:
-    """(first, last) of every chunk: consecutive samples of about CHUNK_ENTRIES table entries together."""
+def chunk_bounds(samples: Sequence[Sample], limit: int = CHUNK_ENTRIES) -> list[tuple[int, int]]:
+    """(first, last) of every chunk: consecutive samples of about `limit` table entries together."""
     bounds, first, entries = [], 0, 0
     for number, sample in enumerate(samples):
         size = int(sample.graph.table_offsets[-1])
-        if number > first and entries + size > CHUNK_ENTRIES:
+        if number > first and entries + size > limit:
             bounds.append((first, number))
             first, entries = number, 0
         entries += size
     bounds.append((first, len(samples)))
     return bounds
-
-
-def passes_per_sweep(program: Program) -> float:
-    """Evaluations over all tables that a sweep is worth (2 on a grid): entries read over entries of the parents."""
-    sizes = program.graph.table_sizes
-    if len(program.edge_parents) == 0:
-        return 1.0
-    runs = np.bincount(program.schedule, minlength=int(program.region_class.max()) + 1)
-    read = (runs[program.region_class[program.edge_children]] * sizes[program.edge_parents]).sum()
-    return float(read / sizes[np.unique(program.edge_parents)].sum())
 
 
 def potentials_of(sample: Sample, layout: WeightLayout, weights: FloatArray, loss: bool = False) -> FloatArray:

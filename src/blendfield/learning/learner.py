@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from typing import Any
 
 from blendfield.backends.protocol import FloatArray
+from blendfield.engines.protocol import Engine
 from blendfield.errors import LabelError, OptionError
 from blendfield.inference import memory
 from blendfield.learning.blend import BlendOptions
 from blendfield.learning.checkpoint import Checkpoints, identity_of
 from blendfield.learning.checkpoint import resume as resume_run
-from blendfield.learning.compile import TrainingSet, chunk_bounds, compile_training_set, regulariser_of
+from blendfield.learning.compile import chunk_bounds, compile_training_set, regulariser_of
 from blendfield.learning.estimate import MemoryEstimate, estimate_memory
 from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
@@ -68,6 +70,13 @@ class BlendedLearner(Predictor):
     verbose
         Shows a line of progress on the terminal. The logger "blendfield.learning" is told of every certificate anyway.
 
+    engine
+        Where the samples are: "local", in this process; "ray", on the workers of a Ray cluster (docs/scale-out.md).
+    engine_address, engine_workers, engine_timeout
+        Of a Ray cluster: "auto" for the one of this machine, "local" for one that is started for this process alone,
+        or "host:port"; how many workers, None for one per machine; seconds after which a silent worker is taken for
+        hung.
+
     After `fit`: weights_ float64 [K], blocks_ {name: view of weights_ in the block's shape}, primal_, dual_, gap_,
     history_ (equal-length arrays iteration, primal, dual, gap, passes, seconds), converged_, n_iter_, stop_reason_
     ("converged", "time_limit", "max_iterations", "validation", "callback", "interrupted" by Ctrl-C, or "stalled":
@@ -99,6 +108,10 @@ class BlendedLearner(Predictor):
         validation_every: int = 10,
         patience: int = 5,
         verbose: bool = False,
+        engine: str = "local",
+        engine_address: str = "auto",
+        engine_workers: int | None = None,
+        engine_timeout: float = 600.0,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -122,6 +135,10 @@ class BlendedLearner(Predictor):
         self.validation_every = validation_every
         self.patience = patience
         self.verbose = verbose
+        self.engine = engine
+        self.engine_address = engine_address
+        self.engine_workers = engine_workers
+        self.engine_timeout = engine_timeout
         self._options()
 
     def _options(self) -> LearnerOptions:
@@ -160,17 +177,18 @@ class BlendedLearner(Predictor):
         watch = None
         if validation is not None:
             watch = Validation(self, layout, check_samples(validation), options.patience, options.validation_every)
-        training_set = self._compile(samples, layout, options)
-        training = self._training(options, training_set, layout, start, initial is not None)
-        training.limits.validation = watch
-        if keep is not None:
-            belongs = {"checkpoint_every": keep.every, "validation": None if watch is None else digests(watch.samples)}
-            identity = identity_of(self, belongs, layout, digests(samples))
-            training.limits.checkpoint = Checkpoints(keep.path, identity, keep.seconds)
-            training.limits.checkpoint_every = keep.every
-            if resume and os.path.exists(keep.path):
-                resume_run(keep.path, identity, training)
-        training.run()
+        with closing(self._compile(samples, layout, options)) as engine:
+            training = self._training(options, engine, layout, start, initial is not None)
+            training.limits.validation = watch
+            if keep is not None:
+                watched = None if watch is None else digests(watch.samples)
+                belongs = {"checkpoint_every": keep.every, "validation": watched}
+                identity = identity_of(self, belongs, layout, digests(samples))
+                training.limits.checkpoint = Checkpoints(keep.path, identity, keep.seconds)
+                training.limits.checkpoint_every = keep.every
+                if resume and os.path.exists(keep.path):
+                    resume_run(keep.path, identity, training)
+            training.run()
         self._take(training, layout)
         return self
 
@@ -191,15 +209,15 @@ class BlendedLearner(Predictor):
         samples, layout = self._samples_and_layout(samples)
         for learner in learners:
             regulariser_of(layout, learner.C, learner.l1, learner.sign)  # finds faults now
-        training_set = self._compile(samples, layout, checked[0])
         weights = initial_weights(None, layout)
-        for number, (learner, options) in enumerate(zip(learners, checked, strict=True)):
-            training = learner._training(options, training_set, layout, weights, number > 0)
-            training.run()
-            learner._take(training, layout)
-            weights = learner.weights_
-            if training.reason in ("interrupted", "callback"):
-                return learners[: number + 1]
+        with closing(self._compile(samples, layout, checked[0])) as engine:
+            for number, (learner, options) in enumerate(zip(learners, checked, strict=True)):
+                training = learner._training(options, engine, layout, weights, number > 0)
+                training.run()
+                learner._take(training, layout)
+                weights = learner.weights_
+                if training.reason in ("interrupted", "callback"):
+                    return learners[: number + 1]
         return learners
 
     def memory_estimate(self, samples: Sequence[Sample]) -> MemoryEstimate:
@@ -214,10 +232,11 @@ class BlendedLearner(Predictor):
             raise LabelError("no samples: training needs at least one")
         return listed, WeightLayout.of_samples(listed)
 
-    def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> TrainingSet:
+    def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
-        estimate = estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
-        memory.require(estimate.total, f"training on {len(samples)} samples")
+        if options.engine == "local":
+            estimate = estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
+            memory.require(estimate.total, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 
     def _with(self, **changes: Any) -> BlendedLearner:
@@ -226,15 +245,15 @@ class BlendedLearner(Predictor):
         return type(self)(**{**options, **changes})
 
     def _training(
-        self, options: LearnerOptions, training_set: TrainingSet, layout: WeightLayout, start: FloatArray, warm: bool
+        self, options: LearnerOptions, engine: Engine, layout: WeightLayout, start: FloatArray, warm: bool
     ) -> Training:
         """A run that is ready to begin at the weights `start`."""
         regulariser = regulariser_of(layout, self.C, self.l1, self.sign)
         return Training(
-            engine=training_set.engine,
+            engine=engine,
             regulariser=regulariser,
             epsilon=options.epsilon,
-            hottest=training_set.hottest,
+            hottest=engine.scale,
             limits=Limits(
                 tolerance=options.tolerance,
                 max_iterations=options.max_iterations,
@@ -250,7 +269,7 @@ class BlendedLearner(Predictor):
                 memory=options.memory,
                 slack=1e-12 if options.dtype == "float64" else 1e-6,
             ),
-            passes_per_sweep=training_set.passes_per_sweep,
+            passes_per_sweep=engine.passes_per_sweep,
             weights=regulariser.project(start),
             warm=warm,
         )

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from blendfield.backends.protocol import DataType
+from blendfield.engines.cluster import Cluster
 from blendfield.errors import OptionError
 from blendfield.inference.options import check_choice, check_data_type, check_integer, check_number
 
@@ -31,6 +32,8 @@ class LearnerOptions:
     validation_every: int
     patience: int
     verbose: bool
+    engine: str
+    cluster: Cluster
 
 
 @dataclass(frozen=True)
@@ -107,4 +110,18 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         validation_every=check_integer("validation_every", learner.validation_every, 1),
         patience=check_integer("patience", learner.patience, 1),
         verbose=learner.verbose,
+        engine=check_choice("engine", learner.engine, ("local", "ray")),
+        cluster=_check_cluster(learner),
+    )
+
+
+def _check_cluster(learner: Any) -> Cluster:
+    address, workers, threads = learner.engine_address, learner.engine_workers, learner.threads
+    if not isinstance(address, str) or not address:
+        raise OptionError(f"engine_address must be 'auto', 'local' or 'host:port'; got {address!r:.60}")
+    return Cluster(
+        address=address,
+        workers=None if workers is None else check_integer("engine_workers", workers, 1, "None or "),
+        timeout=check_number("engine_timeout", learner.engine_timeout, "seconds > 0") or 600.0,
+        threads=None if threads is None else check_integer("threads", threads, 1),
     )

@@ -77,6 +77,11 @@ class QuasiNewton:
         self.forget()
         self.step()
 
+    def recover(self) -> None:
+        """After a loss of messages: the next step evaluates the last accepted point again."""
+        self._settled = True
+        self.forget()
+
     def settle(self) -> None:
         """Let potentials and messages be those of the last accepted point."""
         if not self._settled:

@@ -7,12 +7,14 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
-from blendfield.backends.protocol import FloatArray
-from blendfield.engines.protocol import Certificate, Engine
+from blendfield.backends.protocol import FloatArray, RealArray
+from blendfield.engines.placement import recut
+from blendfield.engines.protocol import Certificate, Engine, MessagesLost
+from blendfield.errors import CheckpointError
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.completion import SWEEPS as COMPLETION_SWEEPS
@@ -22,6 +24,8 @@ from blendfield.learning.quasi_newton import QuasiNewton
 from blendfield.learning.regularisers import Regulariser, divergence
 from blendfield.learning.soft import SoftMarginalisation
 from blendfield.learning.validation import Validation
+
+T = TypeVar("T")
 
 logger = logging.getLogger("blendfield.learning")
 
@@ -195,13 +199,13 @@ class Training:
     def run(self) -> None:
         """Iterate until told to stop; Ctrl-C keeps the best weights."""
         try:
-            self.reason = self._solve()
+            self.reason = self._through_losses(self._solve)
         except KeyboardInterrupt:
             self.reason = "interrupted"
         finally:
             if self.limits.line is not None:
                 self.limits.line.clear()
-        self._finish()
+        self._through_losses(self._finish)
         logger.info(
             "%s after %d iterations: primal %.9g, dual %.9g, gap %.3g, %.1f s",
             self.reason,
@@ -211,6 +215,33 @@ class Training:
             self.gap,
             self.seconds(),
         )
+
+    def _through_losses(self, work: Callable[[], T]) -> T:
+        """Do the work; whenever messages were lost on the way, begin anew with those there are and go on with it."""
+        lost: MessagesLost | None = None
+        while True:
+            try:
+                if lost is not None:
+                    self._begin_anew()
+                    lost = None
+                return work()
+            except MessagesLost as fault:
+                lost = fault
+                logger.warning("iteration %d: %s; training goes on", self.iteration, lost)
+
+    def _begin_anew(self) -> None:
+        """F at the last accepted weights and the messages there are now: the value that the next step has to beat. The
+        bound stays what it was, but for the completion of unobserved labels, which is another one now.
+        """
+        self.blend.recover()
+        self.passes += 1.0
+        if self.engine.hidden:
+            self.dual_point = DualPoint(self.regulariser, len(self.blend.state.weights))
+        self.gap = math.inf
+        if self.epsilon > 0 or self.engine.hidden:
+            self.primal = self.blend.state.primal if self.temperature == self.epsilon else math.inf
+        self._mark = (self.iteration, math.inf, math.inf)
+        self._next_certificate = self.iteration + 1
 
     def _finish(self) -> None:
         """Bounds for the weights, whatever ended the iteration."""
@@ -267,7 +298,7 @@ class Training:
         """Go on from `state()` of a run over the same data with the same options."""
         self.blend.state = BlendState(**state["blend"])
         self.engine.set_epsilon(state["temperature"])
-        self.engine.set_messages(state["messages"])
+        self._set_messages(state["messages"])
         for name, value in state["dual_point"].items():
             setattr(self.dual_point, name, value)
         self.history = History.of_arrays(state["history"])
@@ -281,6 +312,16 @@ class Training:
             self.limits.validation.resume(state["validation"])
         if self.iteration:
             self._anchor()
+
+    def _set_messages(self, parts: list[RealArray]) -> None:
+        """Those of a run whose chunks may have been cut differently."""
+        sizes = [len(part) for part in self.engine.messages()]
+        if self.engine.hidden and [len(part) for part in parts] != sizes:
+            raise CheckpointError(
+                "it is of a run with unobserved labels whose chunks were cut differently (by another engine, or for "
+                "many more workers); go on with the engine it had"
+            )
+        self.engine.set_messages(recut(parts, sizes))
 
     def _checkpoint(self) -> None:
         self._checkpoint_at = self.iteration

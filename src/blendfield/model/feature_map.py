@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from blendfield import _core
 from blendfield.backends.protocol import RealArray
@@ -87,6 +88,23 @@ class FeatureMap:
         for kernel in self._kernels():
             kernel.curvature(b, scale, out, self.threads)
         return out
+
+
+def touched_weights(layout: WeightLayout, blocks: Sequence[Sequence[BoundBlock]]) -> npt.NDArray[np.bool_]:
+    """bool [K]: the weights that features of these samples have; blocks[k]: those of sample k."""
+    touched = np.zeros(layout.size, dtype=bool)
+    for block in (block for own in blocks for block in own):
+        part = touched[layout.slice(block.name)]
+        for piece in block.pieces:
+            if isinstance(piece, Terms):
+                part[piece.weight] = True
+            elif isinstance(piece, Rows):
+                part[(piece.base[:, None] + np.arange(piece.size)).reshape(-1)] = True
+            else:
+                columns = piece.features.shape[1]
+                table = part[: piece.size * columns].reshape(piece.size, columns)
+                table[:, piece.features.indices if hasattr(piece.features, "tocsr") else slice(None)] = True
+    return touched
 
 
 def _kind(name: str, piece: Piece) -> tuple[Any, ...]:

@@ -87,6 +87,9 @@ class ChainChunk:
     def set_messages(self, flat: RealArray) -> None:
         """Nothing to be set."""
 
+    def fill_history(self) -> None:
+        """Nothing is kept."""
+
     def iterate(self, request: Request) -> Evaluation:
         """See `engines.protocol.Request`: the messages are the optimal ones, whatever was asked for them."""
         unary, pair = self.features.potentials(request.weights, self.base)

@@ -25,7 +25,7 @@ from blendfield.inference.message_passing import solve_compiled
 from blendfield.inference.norm_product import DampedSweeper
 from blendfield.inference.options import check_options
 from blendfield.inference.program import Models, build_models
-from blendfield.learning.compile import passes_per_sweep
+from blendfield.learning.chunk import passes_per_sweep
 from blendfield.learning.rivals.batch import Batch
 
 ORACLES = ("belief-propagation", "mean-field", "exact")

@@ -1,0 +1,63 @@
+"""How a chunk of the training set is made, here or on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from blendfield.engines.protocol import Chunk as AnyChunk
+from blendfield.learning.chains import ChainChunk, chain_chunk
+from blendfield.learning.chunk import Chunk
+from blendfield.learning.options import LearnerOptions
+from blendfield.model.feature_map import touched_weights
+from blendfield.model.sample import Sample
+from blendfield.model.weights import WeightLayout
+
+
+@dataclass(frozen=True)
+class ChunkRecipe:
+    """See `engines.protocol.Recipe`."""
+
+    samples: Sequence[Sample]
+    first: int
+    """number of the first sample in the training set"""
+    layout: WeightLayout
+    counting_numbers: Any
+    options: LearnerOptions
+    size: int
+
+    def build(self, threads: int | None) -> AnyChunk:
+        """The samples compiled, with so many threads unless the options say otherwise."""
+        if (chains := self.build_chains(threads)) is not None:
+            return chains
+        chunk = Chunk(
+            self.samples,
+            self.layout,
+            self.counting_numbers,
+            self.options.epsilon,
+            first=self.first,
+            **self._wanted(threads),
+        )
+        if self.options.soft_marginalisation > 0:
+            chunk.require_positive_counting_numbers()
+        return chunk
+
+    def build_chains(self, threads: int | None) -> ChainChunk | None:
+        """The samples without their pairs written out, where they are chains; else None."""
+        if self.options.soft_marginalisation > 0:
+            return None
+        return chain_chunk(
+            self.samples, self.layout, self.counting_numbers, self.options.epsilon, **self._wanted(threads)
+        )
+
+    def _wanted(self, threads: int | None) -> dict[str, Any]:
+        options = self.options
+        return {"dtype": options.dtype, "threads": options.threads or threads, "backend": options.backend}
+
+    def touched(self) -> npt.NDArray[np.bool_]:
+        """bool [K]."""
+        return touched_weights(self.layout, [sample.blocks for sample in self.samples])
