@@ -347,18 +347,20 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
                                zero_children_.empty() ? nullptr : fixed_.data(),
                                child_q_.data(),
                                child_start_.data(),
-                               child_width_pointers_.data(),
-                               candidate != nullptr};
+                               child_width_pointers_.data()};
     auto run = [&](const std::vector<ValueItem>& items, Sink value_sink, Sink gap_sink) {
         parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
             Scratch& work = scratch(t, true);
             if (!candidate) {
-                kernels_->certificate(view_, view, items.data(), begin, end, work, value_sink, gap_sink);
+                kernels_->certificate(view_, view, items.data(), begin, end, work, nullptr, value_sink, gap_sink);
                 return;
             }
             for (int64_t k = begin; k < end; ++k) {
-                kernels_->certificate(view_, view, items.data(), k, k + 1, work, value_sink, gap_sink);
-                write_candidate(items[k], work.block[1], candidate);
+                const Group& g = layout_.groups[items[k].group];
+                Buffer<double> large(g.in_pieces ? g.entries : 0);
+                double* const q = g.in_pieces ? large.data() : work.block[1];
+                kernels_->certificate(view_, view, items.data(), k, k + 1, work, q, value_sink, gap_sink);
+                write_candidate(items[k], q, candidate);
             }
         });
     };
@@ -388,6 +390,12 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
                   deep.regions[deep.number[layout_.region_of_lane[g.first_lane +
                                                                   static_cast<int64_t>(item.block) * g.width + l]]]);
     };
+    // q of a region that is worked on in pieces, null for the others.
+    auto table_in_pieces = [&](const ValueItem& item) -> double* {
+        const Group& g = layout_.groups[item.group];
+        if (!g.in_pieces) return nullptr;
+        return q.data() + deep.regions[deep.number[layout_.region_of_lane[g.first_lane + item.block]]].table;
+    };
     const int64_t regions = static_cast<int64_t>(deep.regions.size());
     auto over_regions = [&](int64_t first, int64_t last, auto f) {
         parallel_for(threads_, last - first, deep.entries, [&](int64_t begin, int64_t end, int) {
@@ -399,7 +407,11 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
         Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
-            kernels_->beliefs(smooth, deep.items[k], k, work, {nullptr, nullptr});
+            if (double* table = table_in_pieces(deep.items[k])) {
+                kernels_->beliefs(smooth, deep.items[k], k, work, table, {nullptr, nullptr});
+                continue;
+            }
+            kernels_->beliefs(smooth, deep.items[k], k, work, work.block[1], {nullptr, nullptr});
             for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
                 for (int64_t e = 0; e < g.entries; ++e) q[d.table + e] = work.block[1][e * g.width + l];
             });
@@ -551,11 +563,15 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
         Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
-            for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
-                for (int64_t e = 0; e < g.entries; ++e) work.block[1][e * g.width + l] = q[d.table + e];
-            });
-            if (candidate) write_candidate(deep.items[k], work.block[1], candidate);
-            kernels_->gaps(view_, deep.items[k], k, work, values, gaps);
+            const double* block = table_in_pieces(deep.items[k]);
+            if (!block) {
+                for_lanes(deep.items[k], [&](const Group& g, int l, const typename Deep::Region& d) {
+                    for (int64_t e = 0; e < g.entries; ++e) work.block[1][e * g.width + l] = q[d.table + e];
+                });
+                block = work.block[1];
+            }
+            if (candidate) write_candidate(deep.items[k], block, candidate);
+            kernels_->gaps(view_, deep.items[k], k, work, block, values, gaps);
         }
     });
 }

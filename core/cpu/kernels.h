@@ -14,17 +14,19 @@ struct Kernels {
     void (*light)(const ProblemView<T>&, const int* blocks, long long begin, long long end, Scratch&, double* values);
     // Values of the regions of the items.
     void (*values)(const ProblemView<T>&, const ValueItem*, long long begin, long long end, Scratch&, Sink values);
-    // Beliefs of item k into scratch.block[1] ([entry][lane], float64), and its values unless `values.items` is null.
-    void (*beliefs)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, Sink values);
+    // Beliefs of item k into `out` ([entry][lane]), and its values unless `values.items` is null.
+    void (*beliefs)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, double* out, Sink values);
     // Adds to sums[step] value, slope and curvature of the item's regions with the potentials moved by steps[step]
-    // times the direction in scratch.block[2] ([entry][lane], overwritten); see kernels/line.h.
-    void (*line)(const ProblemView<T>&, const ValueItem&, const double* steps, int count, Scratch&, double (*sums)[3]);
+    // times the direction ([entry][lane], overwritten); see kernels/line.h.
+    void (*line)(const ProblemView<T>&, const ValueItem&, double* direction, const double* steps, int count, Scratch&,
+                 double (*sums)[3]);
     // Two-level certificate: q, values and gaps of the items; children (regions with parents) before their parents.
-    // With `candidate` q of the last item is left in scratch.block[1].
+    // With a `candidate` ([entry][lane]) q of the last item is left there.
     void (*certificate)(const ProblemView<T>&, const CertificateView&, const ValueItem*, long long begin, long long end,
-                        Scratch&, Sink values, Sink gaps);
-    // Gaps and values of item k whose q is in scratch.block[1].
-    void (*gaps)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, Sink values, Sink gaps);
+                        Scratch&, double* candidate, Sink values, Sink gaps);
+    // Gaps and values of item k whose q ([entry][lane]) is given.
+    void (*gaps)(const ProblemView<T>&, const ValueItem&, long long k, Scratch&, const double* q, Sink values,
+                 Sink gaps);
     // base = theta - sum of lambda upwards, for the light blocks of regions that have children.
     void (*refresh_base)(const ProblemView<T>&, const int* blocks, long long begin, long long end);
     // Vector operations of the mixing on [begin, end).

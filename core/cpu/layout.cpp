@@ -14,6 +14,7 @@ namespace {
 
 constexpr int64_t wide_block_bytes = 1 << 20;    // a block of 32 lanes larger than this is stored in blocks of 8
 constexpr int64_t narrow_block_bytes = 4 << 20;  // and a block of 8 larger than this lane by lane
+constexpr int64_t piece_entries = 1 << 12;       // larger tables stored lane by lane are worked on in pieces
 constexpr int64_t part_entries = 1 << 15;        // larger lone tables are worked on in parts of about this size
 constexpr int part_labels = 64;                  // with so many of the child's labels at least
 
@@ -220,7 +221,9 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         g.first_lane = out.lanes;
         out.table_entries += padded * g.entries;
         out.lanes += padded;
-        out.largest_block = std::max(out.largest_block, g.entries * g.width);
+        g.in_pieces = g.width == 1 && g.entries >= piece_entries && g.slot_masks.size() <= 32 &&
+                      (!g.sends || !g.slot_masks.empty());
+        if (!g.in_pieces) out.largest_block = std::max(out.largest_block, g.entries * g.width);
         if (g.sends && !g.slot_masks.empty()) {
             g.base = out.base_entries;
             out.base_entries += padded * g.entries;
@@ -447,6 +450,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         v.counting_uniform = g.uniform;
         v.has_zero = std::find(g.counting.begin(), g.counting.end(), 0.0) != g.counting.end();
         v.sends = g.sends;
+        v.in_pieces = g.in_pieces;
         out.views.push_back(v);
     }
     return out;

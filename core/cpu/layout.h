@@ -35,7 +35,7 @@ struct Group {
     int64_t entries = 1;
     int lanes = 0, width = 1, blocks = 0;
     int64_t tables = 0, base = -1, first_lane = 0;
-    bool sends = false, uniform = true, forbidden = false;
+    bool sends = false, uniform = true, forbidden = false, in_pieces = false;
 };
 
 struct Layout {

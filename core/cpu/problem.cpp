@@ -214,14 +214,19 @@ void Problem<T>::line(const T* direction, const double* steps, int count, double
     Buffer<double> terms(static_cast<int64_t>(items.size()) * count * 3);
     auto* sums = reinterpret_cast<double (*)[3]>(terms.data());
     parallel_for(threads_, items.size(), all_cost_ * count, [&](int64_t begin, int64_t end, int t) {
-        Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
+            Scratch work = scratch(t, true);
+            Buffer<double> large;  // the whole of a table that is not worked on in pieces here
+            if (const Group& g = layout_.groups[items[k].group]; g.in_pieces) {
+                large.reset(2 * g.entries);
+                work.block[0] = large.data(), work.block[2] = large.data() + g.entries;
+            }
             for_block_entries(program_, layout_, items[k], [&](int64_t flat, int64_t at) {
                 work.block[2][at] = static_cast<double>(direction[flat]);
             });
             double (*of_item)[3] = sums + k * count;
             std::fill_n(of_item[0], 3 * count, 0.0);
-            kernels_->line(view_, items[k], steps, count, work, of_item);
+            kernels_->line(view_, items[k], work.block[2], steps, count, work, of_item);
         }
     });
     std::fill_n(out[0], 3 * count, 0.0);

@@ -79,8 +79,18 @@ std::vector<double> Problem<T>::value_and_beliefs(double epsilon, T* out) {
     parallel_for(threads_, items.size(), all_cost_, [&](int64_t begin, int64_t end, int t) {
         Scratch& work = scratch(t, true);
         for (int64_t k = begin; k < end; ++k) {
-            kernels_->beliefs(view, items[k], k, work, {values.data(), item_segment_[k] < 0 ? lanes.data() : nullptr});
-            const double* block = work.block[1];
+            const Sink sink{values.data(), item_segment_[k] < 0 ? lanes.data() : nullptr};
+            const Group& g = layout_.groups[items[k].group];
+            const int64_t lane = g.first_lane + static_cast<int64_t>(items[k].block) * g.width;
+            if constexpr (sizeof(T) == 8)
+                if (g.in_pieces && !layout_.permuted[lane]) {  // straight to where they belong
+                    T* to = out + program_.table_offsets[layout_.region_of_lane[lane]];
+                    kernels_->beliefs(view, items[k], k, work, to, sink);
+                    continue;
+                }
+            Buffer<double> large(g.in_pieces ? g.entries : 0);
+            double* const block = g.in_pieces ? large.data() : work.block[1];
+            kernels_->beliefs(view, items[k], k, work, block, sink);
             for_block_entries(program_, layout_, items[k],
                               [&](int64_t flat, int64_t at) { out[flat] = static_cast<T>(block[at]); });
         }

@@ -34,6 +34,7 @@ struct GroupView {
     bool has_zero;   // some counting number is 0
     bool sends;      // the regions have parents
     bool forbidden;  // some entry of some table is -inf
+    bool in_pieces;  // values, beliefs and gaps are made piece by piece (loops/pieces.h)
 };
 
 // A child block of the light phase: the lanes `mask` of one block, all sending in the same class.
@@ -89,7 +90,6 @@ struct CertificateView {
     const unsigned* child_q;        // per parent group: [slot][padded lane], position of the child's q (label 0)
     const long long* child_start;   // [groups] where a group begins in child_q
     const int* const* child_width;  // [groups][slots] distance of consecutive labels of the child's q
-    bool candidate;                 // q is wanted, not only its gap
 };
 
 // Where sums over regions go: per item, and (when not null) per padded lane.
@@ -100,7 +100,7 @@ struct Sink {
 
 // Working memory of one thread; sizes are fixed when the problem is compiled.
 struct Scratch {
-    double* block[3];  // each holds the largest block of tables in float64; only for values, beliefs, certificates
+    double* block[3];  // each holds the largest block of tables in float64, those in pieces left out; not for sweeps
     void* partial;     // messages of one slot of one block, or one row of a table
     double* light;     // totals and gathered mu of the largest light block
     void* weights;     // weights of one light block, one native vector per parent

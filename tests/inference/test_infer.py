@@ -27,7 +27,7 @@ WRONG_OPTIONS = {
     "tolerance": [-1e-6, np.nan, INF, "small", None],
     "time_limit": [-1, np.nan, "1", True],
     "callback": [3, "print"],
-    "threads": [0, -1, 1.5, "2", True],
+    "threads": [0, -1, 1.5, "2", True, 10**9],
     "dtype": ["float16", "int32", None, 3, "double precision"],
     "backend": ["quantum", None, 3],
     "acceleration": ["newton", 3, True],

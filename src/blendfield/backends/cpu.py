@@ -23,6 +23,10 @@ from blendfield.backends.protocol import (
 from blendfield.errors import OptionError
 
 
+LARGEST_BLOCK = 1 << 19
+"""table entries of a block of lanes, see core/cpu/layout.cpp"""
+
+
 class CpuProblem:
     """See `protocol.Problem`; the work is done by `_core.Problem64` or `_core.Problem32`."""
 
@@ -131,9 +135,13 @@ class CpuBackend:
         return HostPotentials(problem, features, base)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
-        """Tables, messages, indices and the largest temporary arrays, without mixing history."""
+        """Tables, messages, indices, what certificates and labels take; without mixing history."""
+        graph = program.graph
         size = np.dtype(dtype).itemsize
-        tables = int(program.graph.table_offsets[-1])
-        messages = int(program.graph.table_sizes[program.edge_children].sum())
-        edges, regions = len(program.edge_children), program.graph.num_regions
-        return (tables + messages) * size + 40 * edges + 48 * regions
+        tables = int(graph.table_offsets[-1])
+        largest = int(graph.table_sizes.max(initial=0))
+        child_sizes = graph.table_sizes[program.edge_children]
+        held = (tables + int(child_sizes.sum())) * size + 40 * len(child_sizes) + 48 * graph.num_regions
+        blocks = 24 * _core.default_threads() * min(32 * largest, LARGEST_BLOCK)
+        nested = int((graph.region_orders[program.edge_children] > 1).any())  # consistent tables, in float64, and their marginals
+        return held + 8 * largest + blocks + nested * 10 * tables

@@ -345,4 +345,6 @@ class Backend(Protocol):
         ...
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
-        """About how many bytes `compile` will hold, the caller's arrays not included."""
+        """About how many bytes a problem will take at most, in certificates, say; the caller's arrays and the mixing
+        history not included.
+        """

@@ -54,7 +54,7 @@ def _pass_messages(task: Task, own_numbers: str, propagation: bool) -> Outcome:
     numbers = [own_numbers if isinstance(given, str) and given in default else given for given in task.counting_numbers]
     models = build_models(task.graphs, numbers, options.epsilon, task.single, warn_uncertified=not propagation)
     estimate = task.backend.estimate_bytes(models.program, options.dtype)
-    task.require_memory(estimate, "inference")
+    task.require_memory(task.flat_bytes() + estimate, "inference")
     try:
         tables = task.take_tables()
         problem = _compile(task, models, tables)
@@ -137,7 +137,7 @@ def _history_slots(models: Models, options: Options) -> int:
     """Steps of mixing history that fit; 0: no mixing."""
     if options.acceleration is None:
         return 0
-    message_bytes = int(models.message_ends[-1]) * np.dtype(options.dtype).itemsize
+    message_bytes = models.num_messages * np.dtype(options.dtype).itemsize
     return options.acceleration.slots(message_bytes, memory.available_bytes())
 
 
@@ -145,7 +145,7 @@ def _initial_messages(models: Models, initial: list[Messages | Result | None], o
     """All starting messages in the problem's layout; None if every model starts at zero."""
     if all(start is None for start in initial):
         return None
-    flat: RealArray = np.zeros(int(models.message_ends[-1]), dtype=options.dtype)
+    flat: RealArray = np.zeros(models.num_messages, dtype=options.dtype)
     for k, start in enumerate(initial):
         if start is not None:
             messages = start.messages if isinstance(start, Result) else start

@@ -17,6 +17,7 @@ from blendfield.inference.anderson import Anderson
 METHODS = ("norm-product", "belief-propagation", "mean-field", "exact")
 ACCELERATIONS = ("anderson",)
 DATA_TYPES = ("float64", "float32")
+MOST_THREADS = 4096
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,7 @@ def check_options(
         tolerance=check_number("tolerance", tolerance, "a number >= 0"),
         time_limit=None if time_limit is None else check_number("time_limit", time_limit, "None or seconds >= 0", True),
         callback=callback,
-        threads=None if threads is None else check_integer("threads", threads, 1),
+        threads=None if threads is None else _threads(threads),
         dtype=check_data_type(dtype),
         backend=backend,
         acceleration=_acceleration(acceleration),
@@ -135,6 +136,13 @@ def check_data_type(value: Any) -> DataType:
     if name not in DATA_TYPES:
         raise OptionError(f"dtype must be 'float64' or 'float32'; got {value!r}")
     return cast(DataType, name)
+
+
+def _threads(value: Any) -> int:
+    threads = check_integer("threads", value, 1, "None or ")
+    if threads > MOST_THREADS:
+        raise OptionError(f"threads must be None or an integer from 1 to {MOST_THREADS}; got {value!r}")
+    return threads
 
 
 def _damping(value: Any, method: Any) -> float | None:

@@ -65,6 +65,11 @@ class Models:
     """bool [S]: one sweep is all there is to do, on exact forests and lone regions"""
 
     @cached_property
+    def num_messages(self) -> int:
+        """Entries of all messages; spares the array `message_ends` where that is all one needs."""
+        return int(self.program.graph.table_sizes[self.program.edge_children].sum())
+
+    @cached_property
     def message_ends(self) -> LongArray:
         """int64 [E'+1]: the messages of relinked edge e are message_ends[e]:message_ends[e + 1]."""
         sizes = self.program.graph.table_sizes[self.program.edge_children]

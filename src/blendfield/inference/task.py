@@ -72,12 +72,19 @@ class Task:
         region = int(graph.table_sizes.argmax())
         return f"the largest table, of region {region}, has {graph.table_sizes[region]} entries"
 
+    def flat_bytes(self) -> int:
+        """Bytes that `take_tables` will allocate."""
+        dtype = np.dtype(self.options.dtype)
+        given = self._potentials[0]
+        if self.single and isinstance(given, np.ndarray) and given.dtype == dtype and given.ndim == 1:
+            return 0
+        return sum(int(graph.table_offsets[-1]) for graph in self.graphs) * dtype.itemsize
+
     def take_tables(self) -> RealArray:
         """float [table layout of the union]: the potentials of all models, evidence clamped. To be called once: what
         the caller gave is let go.
         """
-        item_bytes = np.dtype(self.options.dtype).itemsize
-        self.require_memory(sum(int(g.table_offsets[-1]) for g in self.graphs) * item_bytes, "the potentials")
+        self.require_memory(self.flat_bytes(), "the potentials")
         parts = []
         for k, (graph, observed) in enumerate(zip(self.graphs, self.evidence, strict=True)):
             given, self._potentials[k] = self._potentials[k], None

@@ -277,7 +277,7 @@ class Chunk:
         gap[failed] = (value - truth)[failed]
 
     def _message_size(self) -> int:
-        return int(self.models.message_ends[-1])
+        return self.models.num_messages
 
 
 def passes_per_sweep(program: Program) -> float:
