@@ -22,7 +22,6 @@ from blendfield.backends.protocol import (
 )
 from blendfield.errors import OptionError
 
-
 LARGEST_BLOCK = 1 << 19
 """table entries of a block of lanes, see core/cpu/layout.cpp"""
 
@@ -143,5 +142,6 @@ class CpuBackend:
         child_sizes = graph.table_sizes[program.edge_children]
         held = (tables + int(child_sizes.sum())) * size + 40 * len(child_sizes) + 48 * graph.num_regions
         blocks = 24 * _core.default_threads() * min(32 * largest, LARGEST_BLOCK)
-        nested = int((graph.region_orders[program.edge_children] > 1).any())  # consistent tables, in float64, and their marginals
-        return held + 8 * largest + blocks + nested * 10 * tables
+        # Nested regions: consistent tables in float64, and their marginals.
+        nested = 10 * tables if (graph.region_orders[program.edge_children] > 1).any() else 0
+        return held + 8 * largest + blocks + nested
