@@ -11,6 +11,7 @@ from blendfield.backends import Certificate, get
 from blendfield.backends.protocol import Backend
 from blendfield.backends.reference import ReferenceBackend, ReferenceProblem
 from blendfield.testing.conformance import CHECKS, Check, Tolerance, check_threads
+from blendfield.testing.linear_conformance import LINEAR_CHECKS
 
 TOLERANCES = {"reference": Tolerance(), "cpu": Tolerance(float64=1e-10, float32=2e-5)}  # by backend
 
@@ -21,7 +22,7 @@ def backend(request: pytest.FixtureRequest) -> Backend:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, *LINEAR_CHECKS])
 def test_conforms(check: Check, backend: Backend, seed: int) -> None:
     check(backend, np.random.default_rng(seed), TOLERANCES[backend.name])
 

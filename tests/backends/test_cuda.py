@@ -11,6 +11,7 @@ from blendfield.backends.reference import ReferenceBackend
 from blendfield.graph import RegionGraph, chain_graph, grid_graph
 from blendfield.testing import assert_close, build_program
 from blendfield.testing.conformance import CHECKS, DTYPES, Case, Check, Tolerance, check_certificate, check_sweeps
+from blendfield.testing.linear_conformance import LINEAR_CHECKS, check_linear
 
 TOLERANCE = Tolerance(float64=1e-10, float32=2e-5)
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -28,14 +29,14 @@ def card() -> CudaBackend:
 
 
 @pytest.mark.parametrize("seed", range(2))
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, *LINEAR_CHECKS])
 def test_conforms(check: Check, host: CudaBackend, seed: int) -> None:
     check(host, np.random.default_rng(seed), TOLERANCE)
 
 
 @on_a_card
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("check", [*CHECKS, *LINEAR_CHECKS])
 def test_conforms_on_a_card(check: Check, card: CudaBackend, seed: int) -> None:
     check(card, np.random.default_rng(seed), TOLERANCE)
 
@@ -47,7 +48,7 @@ def backend(request: pytest.FixtureRequest) -> CudaBackend:
 
 
 @pytest.mark.parametrize("width", [1, 32])
-@pytest.mark.parametrize("check", [check_sweeps, check_certificate])
+@pytest.mark.parametrize("check", [check_sweeps, check_certificate, check_linear])
 def test_lanes_one_by_one_and_in_blocks(
     check: Check, width: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends.protocol import Certificate, Features, FloatArray, Problem, RealArray
+from blendfield.backends.protocol import Certificate, Features, FloatArray, LinearEvaluation, Problem, RealArray
 
 
 def inverse_counting(counting_numbers: FloatArray) -> FloatArray:
@@ -36,7 +36,7 @@ class HostPotentials:
     def tables(self) -> RealArray:
         return self._theta
 
-    def evaluate(self, curvature: bool) -> tuple[float, FloatArray, FloatArray | None]:
+    def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
         value, beliefs = self.problem.value_and_beliefs()
         moments = self.features.moments(beliefs)
         diagonal = None
@@ -45,7 +45,8 @@ class HostPotentials:
             diagonal = np.zeros_like(moments)
             if epsilon > 0:
                 diagonal = self.features.curvature(beliefs, self._inverse_counting) / epsilon
-        return float(value.sum()), moments, diagonal
+        products = np.zeros(0) if slot is None else self.problem.push(slot)
+        return LinearEvaluation(float(value.sum()), moments, diagonal, products)
 
     def trial(self, direction: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         along = np.zeros_like(self._theta)

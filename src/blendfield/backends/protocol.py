@@ -275,6 +275,20 @@ class Features(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class LinearEvaluation:
+    """K weights, m slots of history."""
+
+    value: float
+    """F, summed over all segments"""
+    moments: FloatArray
+    """float64 [K]: Phi^T b"""
+    curvature: FloatArray | None
+    """float64 [K]: sum_r Var_{b_r}(phi_{k,r}) / (eps |c_r|) over the regions with eps c_r != 0; where asked for"""
+    products: FloatArray
+    """float64 [m]: what `Problem.push` returns; empty without slot"""
+
+
 class LinearPotentials(Protocol):
     """The potentials of a problem as theta = base + Phi w. K weights.
 
@@ -286,14 +300,11 @@ class LinearPotentials(Protocol):
         """theta = base + Phi w, float64 [K]; messages stay."""
 
     def tables(self) -> RealArray:
-        """float [tables layout]: theta at the weights set last; not to be written to."""
+        """float [tables layout]: theta at the weights set last; not to be written to. Means nothing without support."""
         ...
 
-    def evaluate(self, curvature: bool) -> tuple[float, FloatArray, FloatArray | None]:
-        """(F over all segments, Phi^T b float64 [K], sum_r Var_{b_r}(phi_{k,r}) / (eps |c_r|) float64 [K] or None).
-
-        Regions with eps c_r = 0 do not count in the last.
-        """
+    def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
+        """F and its derivatives at the messages as they are; with `slot` also what `Problem.push(slot)` does."""
         ...
 
     def trial(self, direction: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

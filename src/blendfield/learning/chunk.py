@@ -179,10 +179,9 @@ class Chunk:
         if request.slot is not None:
             problem.save_point()
         problem.sweep(request.sweeps)
-        value, moments, curvature = self.potentials.evaluate(request.curvature)
-        products = problem.push(request.slot) if request.slot is not None else np.zeros(0)
-        gradient = moments - self.true_moments
-        return Evaluation(value - self._truth(request.weights), gradient, curvature, products)
+        found = self.potentials.evaluate(request.curvature, request.slot)
+        value, gradient = found.value - self._truth(request.weights), found.moments - self.true_moments
+        return Evaluation(value, gradient, found.curvature, found.products)
 
     def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation:
         """See `engines.protocol.SoftEvaluation`."""

@@ -218,14 +218,18 @@ class MatrixKernel:
         self.size: int = pieces[0][0].size
         self.offset = offset
         parts = [piece.features if scale == 1.0 else piece.features * scale for piece, _, scale in pieces]
+        order: Any = slice(None)
+        if (np.diff(self.start) < 0).any():
+            order = np.argsort(self.start, kind="stable")
+            self.start = self.start[order]
         if hasattr(parts[0], "tocsr"):
             from scipy.sparse import csr_array, vstack
 
-            self.features: Any = csr_array(vstack(parts, format="csr"))
+            self.features: Any = csr_array(vstack(parts, format="csr"))[order]
             self.squares: Any = self.features.power(2)
             self.transposed: Any = csr_array(self.features.T)
         else:
-            self.features = np.concatenate(parts)
+            self.features = np.ascontiguousarray(np.concatenate(parts)[order])
             self.squares = None
             self.transposed = self.features.T
         self.width = int(self.features.shape[1])

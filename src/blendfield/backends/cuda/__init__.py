@@ -7,8 +7,8 @@ from functools import cache
 import numpy as np
 
 from blendfield.backends.cuda.device import CudaDevice, Device
+from blendfield.backends.cuda.linear import CudaPotentials
 from blendfield.backends.cuda.problem import CudaProblem
-from blendfield.backends.linear import HostPotentials
 from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray
 
 
@@ -58,7 +58,8 @@ class CudaBackend:
         return CudaProblem(self.device, program, tables, epsilon, dtype)
 
     def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
-        return HostPotentials(problem, features, base)
+        assert isinstance(problem, CudaProblem)
+        return CudaPotentials(problem, features, base)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         """Tables, messages and indices, without mixing history."""

@@ -40,6 +40,9 @@ class Device(Protocol):
     def record(self, work: Replay) -> Replay:
         """The launches that `work` makes (and nothing else), as one."""
 
+    def sparse(self, matrix: Any) -> Any:
+        """A scipy.sparse CSR matrix on the device."""
+
     def free_bytes(self) -> int:
         """Memory that can still be allocated."""
 
@@ -79,6 +82,11 @@ class CudaDevice:
             work()
             graph = stream.end_capture()
         return lambda: graph.launch()
+
+    def sparse(self, matrix: Any) -> Any:
+        from cupyx.scipy.sparse import csr_matrix
+
+        return csr_matrix(matrix)
 
     def free_bytes(self) -> int:
         free, _ = self.xp.cuda.runtime.memGetInfo()

@@ -115,6 +115,7 @@ class Sums:
         self.kernel = kernel
         self.order = order
         self._levels = []
+        self._outputs: dict[int, list[Any]] = {}
         address = 0 if order is None else device.address(order)
         while True:
             pieces = np.maximum(-(-sizes // PIECE), 1)
@@ -128,10 +129,11 @@ class Sums:
             sizes, address = pieces, 0
 
     def __call__(self, rows: Any, columns: int = 1) -> Any:
-        """float64 [segments, columns] on the card, of float64 [rows, columns]."""
+        """float64 [segments, columns] on the card, of float64 [rows, columns]; overwritten by the next call."""
         device = self.device
-        for pieces, starts in self._levels:
-            out = device.xp.empty((pieces, columns))
+        if columns not in self._outputs:
+            self._outputs[columns] = [device.xp.empty((pieces, columns)) for pieces, _ in self._levels]
+        for (pieces, starts), out in zip(self._levels, self._outputs[columns], strict=True):
             blocks = -(-pieces * columns * device.team // device.block)
             device.launch(
                 self.kernel,

@@ -361,11 +361,11 @@ def _place(
             other_axes = [a for a in range(count) if not mask >> a & 1]
             entry_strides = _row_strides(g.extents)
             slot["labels"], slot["others"] = labels[s], g.entries // labels[s]
-            slot["own_entry"] = add(_sums(g.extents, own_axes, entry_strides))
-            slot["other_entry"] = add(_sums(g.extents, other_axes, entry_strides))
-            slot["own_label"] = add([_sums(g.extents, own_axes, t) for t in strides])
-            slot["other_label"] = add([_sums(g.extents, other_axes, t) for t in strides])
-            slot["row_label"] = add(_sums(g.extents, list(range(count - 1)), strides[s]))
+            slot["own_entry"] = add(entry_sums(g.extents, own_axes, entry_strides))
+            slot["other_entry"] = add(entry_sums(g.extents, other_axes, entry_strides))
+            slot["own_label"] = add([entry_sums(g.extents, own_axes, t) for t in strides])
+            slot["other_label"] = add([entry_sums(g.extents, other_axes, t) for t in strides])
+            slot["row_label"] = add(entry_sums(g.extents, list(range(count - 1)), strides[s]))
             slot["last_stride"] = strides[s][-1]
             slot["messages"], slot["places"] = messages, places
             messages += g.padded * labels[s]
@@ -422,7 +422,7 @@ def _row_strides(extents: tuple[int, ...]) -> list[int]:
     return strides
 
 
-def _sums(extents: tuple[int, ...], axes: list[int], strides: list[int]) -> IntArray:
+def entry_sums(extents: tuple[int, ...], axes: list[int], strides: list[int]) -> IntArray:
     """int32 [product of the axes' extents], last axis fastest: sum of digit times stride."""
     total = np.zeros(1, dtype=np.int64)
     for axis in axes:

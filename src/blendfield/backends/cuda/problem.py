@@ -60,6 +60,7 @@ class CudaProblem:
         self._slots = plan.blocks(layout.slots, whole=True)
         self._rest = plan.blocks(layout.rest)
         self._by_group = [plan.blocks([work]) for work in layout.everything]
+        self._group_items = [plan.items(work)[0] for work in layout.everything]
         self._hard = [plan.blocks(works) for works in layout.heavy]
         self._static: dict[str, Any] = {}
         self._heavy, self._light = self._static_plan(plan, dtype)
@@ -199,19 +200,18 @@ class CudaProblem:
         sizes = np.bincount(segment, minlength=program.num_segments).astype(np.int64)
         return Sums(self.device, self._kernel["sum_pieces"], sizes, order)
 
-    def _by_segment(self, lanes: Any) -> FloatArray:
-        if self.program.num_segments == 0:
-            return np.zeros(0)
-        sums: FloatArray = self.device.host(self._sum_values(lanes)).reshape(-1)
-        return sums
-
-    def _sum_rows(self, rows: Any, columns: int) -> FloatArray:
-        """float64 [columns]."""
+    def _total(self, rows: Any, columns: int) -> Any:
+        """float64 [columns] on the card."""
         count = len(rows) // columns
         if count not in self._sums_of_rows:
             sizes = np.array([count], dtype=np.int64)
             self._sums_of_rows[count] = Sums(self.device, self._kernel["sum_pieces"], sizes)
-        sums: FloatArray = self.device.host(self._sums_of_rows[count](rows, columns)).reshape(-1)
+        return self._sums_of_rows[count](rows, columns).reshape(-1)
+
+    def _by_segment(self, lanes: Any) -> FloatArray:
+        if self.program.num_segments == 0:
+            return np.zeros(0)
+        sums: FloatArray = self.device.host(self._sum_values(lanes)).reshape(-1)
         return sums
 
     # Potentials and support.
@@ -378,14 +378,20 @@ class CudaProblem:
         count = len(steps)
         if count == 0 or self._all.count == 0:
             return np.zeros(count), np.zeros(count), np.zeros(count)
-        xp = self._xp
         along = self._buffer("direction", self.layout.table_entries, self.dtype)
         flat = self._upload(direction)
         self._launch("load_tables", self._all, self._at(flat), self._at(along))
+        return self._trial(along, steps)
+
+    def _trial(self, along: Any, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """`along`: layout of the tables."""
+        xp, count = self._xp, len(steps)
+        if count == 0 or self._all.count == 0:
+            return np.zeros(count), np.zeros(count), np.zeros(count)
         device_steps = xp.asarray(np.ascontiguousarray(steps, dtype=np.float64))
         partial = xp.zeros(self._all.count * self.device.block // self.device.team * count * 3)
         self._launch("line", self._all, self._at(along), self._at(partial), self._at(device_steps), count)
-        value, slope, curvature = self._sum_rows(partial, 3 * count).reshape(count, 3).T.copy()
+        value, slope, curvature = self.device.host(self._total(partial, 3 * count)).reshape(count, 3).T.copy()
         return value, slope, curvature
 
     # Certificate.
@@ -396,11 +402,22 @@ class CudaProblem:
         smoothing = self._epsilon if smoothing is None else float(smoothing)
         if not smoothing > 0.0:
             raise OptionError("smoothing must be positive: at epsilon = 0 no candidate can be made from beliefs")
-        orders = np.asarray(self.program.graph.region_orders)
-        if self.forbidden or (orders[self.program.edge_children] > 1).any():
+        if not self.certifies:
             certificate: Certificate = self._on_host().certificate(smoothing, region_gaps, candidate)
             return certificate
-        q = self._certify(smoothing, candidate)
+        return self._certificate(smoothing, region_gaps, candidate)[0]
+
+    @property
+    def certifies(self) -> bool:
+        """Certificates are made on the card: no forbidden labels, all children are single variables."""
+        orders = np.asarray(self.program.graph.region_orders)
+        return not self.forbidden and not (orders[self.program.edge_children] > 1).any()
+
+    def _certificate(
+        self, smoothing: float, region_gaps: bool = False, candidate: bool = False, keep: bool = False
+    ) -> tuple[Certificate, Any]:
+        """With `candidate` in the certificate, and with `keep` on the card: q, float64 in the layout of the tables."""
+        q = self._certify(smoothing, candidate or keep)
         layout, xp = self.layout, self._xp
         gaps = self._buffer("gaps", len(layout.regions))
         counting = self._arrays["counting"]
@@ -410,13 +427,14 @@ class CudaProblem:
             by_region = np.zeros(self.program.graph.num_regions)
             filled = layout.regions >= 0
             by_region[layout.regions[filled]] = self.device.host(clipped)[filled]
-        return Certificate(
+        certificate = Certificate(
             value=self._by_segment(self._lane_values),
             gap=self._by_segment(clipped),
             spread=self._by_segment(xp.abs(clipped)),
             region_gaps=by_region,
-            candidate=None if q is None else self._flat(q),
+            candidate=self._flat(q) if candidate else None,
         )
+        return certificate, q
 
     def _certify(self, smoothing: float, candidate: bool) -> Any:
         """Values and gaps by lane; with `candidate` q, float64 in the layout of the tables."""
@@ -511,11 +529,16 @@ class CudaProblem:
         self._saved[...] = messages
 
     def push(self, slot: int) -> FloatArray:
+        products: FloatArray = self.device.host(self._push(slot))
+        return np.where(self._pushed, products, 0.0)
+
+    def _push(self, slot: int) -> Any:
+        """The products on the card; those with empty slots mean nothing."""
         self._require_slot(slot)
         slots, size = len(self._pushed), self.layout.message_entries
         self._pushed[slot] = True
         if size == 0:
-            return np.zeros(slots)
+            return self._xp.zeros(slots)
         share = PUSH_SHARE * self.device.block
         blocks = -(-size // share)
         partial = self._xp.empty(blocks * self.device.block // self.device.team * slots)
@@ -523,8 +546,7 @@ class CudaProblem:
         addresses += [self._at(g) for g in self._images]
         table = self._xp.asarray(np.array([*addresses, self._at(partial)], dtype=np.int64))
         self._launch("push", blocks, self._at(self._saved), self._at(table), slot, slots, float(size))
-        products = self._sum_rows(partial, slots)
-        return np.where(self._pushed, products, 0.0)
+        return self._total(partial, slots)
 
     def mix(self, weights: FloatArray) -> None:
         slots, size = len(self._pushed), self.layout.message_entries

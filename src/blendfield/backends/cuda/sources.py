@@ -72,6 +72,41 @@ def light_kernel(name: str, labels: int) -> str:
     return f"\nBF_ENTRY({name}) {{ light_static<Real, {labels}>(*view, view->items[b], pointer<double>(a)); }}\n"
 
 
+def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str) -> str:
+    """Value, beliefs and sums of the terms of tables of one shape."""
+    count, last = len(group.extents), group.extents[-1]
+    slots = range(len(group.masks))
+    strides = [group.strides(s) for s in slots]
+    labels = [f"{_sum('row', group.extents, list(range(count - 1)), t)} + {'y' if t[-1] else '0'}" for t in strides]
+    cases = " : ".join([*(f"s == {s} ? {labels[s]}" for s in slots), "0"])
+    sizes = " : ".join([*(f"s == {s} ? {group.labels(s)}" for s in slots), "0"])
+    rows = group.entries // last
+    tile_rows, tile_last = evaluate_tile(rows, last, dtype)
+    if write:
+        tile_rows, tile_last = rows, last
+    return f"""
+struct Shape_{name} {{
+    static constexpr int rows = {rows}, last = {last}, slots = {len(group.masks)}, terms = {terms};
+    static constexpr int tile_rows = {tile_rows}, tile_last = {tile_last};
+    static constexpr bool write = {str(write).lower()};
+    static BF_DEVICE int label(int s, int row, int y) {{ return {cases}; }}
+    static BF_DEVICE constexpr int labels_of(int s) {{ return {sizes}; }}
+}};
+BF_ENTRY({name}) {{
+    evaluate_static<Real, Shape_{name}>(*view, view->items[b], *pointer<const Terms<Real>>(a), pointer<double>(c),
+                                        pointer<Real>(d));
+}}
+"""
+
+
+def evaluate_tile(rows: int, last: int, dtype: str) -> tuple[int, int]:
+    """(rows, entries of each) that a thread keeps in registers: so many loads are under way at once."""
+    most = 32 if dtype == "float32" else 16
+    if last > most:
+        return 1, most // 2
+    return max(n for n in range(1, most // last + 1) if rows % n == 0), last
+
+
 def tile_of(labels: int) -> int:
     """Labels worked on by one thread: all if they are few, else a divisor."""
     if labels <= TILE:

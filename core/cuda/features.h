@@ -1,0 +1,321 @@
+// From weights to tables and from beliefs to gradients, lane by lane (features/features.h has the formulas).
+#pragma once
+#include "cuda/values.h"
+
+namespace blendfield::BF_ISA {
+
+// The terms of the lanes of one block: term k of lane l has number at + k W + l in the arrays of `Terms`. `shared`: all
+// lanes agree in weight, table and coefficient of each, so that their sums leave the card's threads as one.
+struct TermBlock {
+    long long at;
+    int count, shared;
+};
+
+template <class T>
+struct Terms {
+    const double* weights;       // w
+    const TermBlock* blocks;     // of all groups
+    const long long* first;      // [groups] number of the first block, -1: no terms
+    const int* weight;           // [terms] -1: none
+    const long long* table;      // [terms] where entry 0 is in `tables`; ~that: entries of 32 (W) lanes side by side
+    const double* coefficient;   // [terms]
+    const int* rank;             // [terms] row of `sums`
+    const T* tables;
+    double* sums;                // [rows][2]: share of Phi^T b, share of sum Var_b / (eps |c|)
+    const T* base;               // tables of the groups that have some
+    const long long* base_at;    // [groups] offset, -1: zeros
+    const unsigned char* write;  // [groups] beliefs are wanted themselves
+};
+
+template <class T>
+struct Term {
+    const T* table;
+    double coefficient;
+    int step, weight, rank;
+};
+template <class T, int W>
+BF_DEVICE Term<T> term_of(const Terms<T>& f, const TermBlock& block, const Lane<W>& lane, int k) {
+    Term<T> term = {f.tables, 0.0, 0, -1, 0};
+    if (k >= block.count) return term;
+    const long long at = block.at + (long long)k * W + (block.shared ? 0 : lane.within);
+    term.weight = f.weight[at];
+    if (term.weight < 0) return term;
+    const long long table = f.table[at];
+    term.table += table < 0 ? ~table : table;
+    term.step = table < 0 ? W : 1;
+    term.coefficient = f.coefficient[at];
+    term.rank = f.rank[at];
+    return term;
+}
+template <class T, int W>
+BF_DEVICE TermBlock terms_of_block(const View<T>& view, const Terms<T>& f, const Group& g, const Lane<W>& lane) {
+    const long long first = f.first[&g - view.groups];
+    return first < 0 ? TermBlock{0, 0, 0} : f.blocks[first + lane.block];
+}
+
+// Calls f(group, lane, active) with whole warps: where threads work alone, those without a lane take one of the padding.
+template <class T, class F>
+BF_DEVICE void for_warp(const View<T>& view, const Item& item, long long part, F f) {
+    const Group& g = view.groups[item.group];
+    const long long thread = part * block_threads() + thread_number();
+    if (g.width == 1) {
+        if (thread / team_size < item.units)
+            f(g, Lane<1>(item.first + thread / team_size, thread_number() % team_size), true);
+    } else if (thread < (item.units + team_size - 1) / team_size * team_size) {
+        f(g, Lane<32>(item.first + thread, 0), thread < item.units);
+    }
+}
+
+// tables = base + sum of w_k coefficient table over the terms; with `keep`, -inf (no support) stays.
+template <int J, class T, int W>
+BF_DEVICE void add_terms(const Group& g, const Lane<W>& lane, const Terms<T>& f, const TermBlock& block, int first,
+                         const T* base, T* to, bool check) {
+    double factor[J];
+    const T* table[J];
+    int step[J];
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+        const Term<T> term = term_of(f, block, lane, first + j);
+        factor[j] = term.weight < 0 ? 0.0 : f.weights[term.weight] * term.coefficient;
+        table[j] = term.table, step[j] = term.step;
+    }
+#pragma unroll 8
+    for (long long e = lane.rank; e < g.entries; e += Lane<W>::threads) {
+        double theta = base ? double(base[e * W]) : 0.0;
+#pragma unroll
+        for (int j = 0; j < J; ++j) theta += factor[j] * double(table[j][e * step[j]]);
+        if (!check || to[e * W] > minus_infinity<T>()) to[e * W] = T(theta);
+    }
+}
+template <class T>
+BF_DEVICE void potentials(const View<T>& view, const int* blocks, const Terms<T>& f, T* tables, bool own) {
+    for_lane(view, blocks, [&](const Group& g, auto lane) {
+        T* to = lane.at(tables + g.tables, g.entries);
+        const long long at = own ? f.base_at[&g - view.groups] : -1;
+        const T* base = at < 0 ? nullptr : lane.at(f.base + at, g.entries);
+        const TermBlock block = terms_of_block(view, f, g, lane);
+        const bool check = own && g.forbidden;
+        if (block.count <= 1) return add_terms<1>(g, lane, f, block, 0, base, to, check);
+        for (int k = 0; k < block.count; k += 4) add_terms<4>(g, lane, f, block, k, k ? to : base, to, check);
+    });
+}
+
+// What one lane's term adds to the sums: first = sum b (x - x0), second = sum b (x - x0)^2, mass = sum b.
+template <class T, int W>
+BF_DEVICE void enter_sums(const Terms<T>& f, const TermBlock& block, const Lane<W>& lane, const Term<T>& term,
+                          double mass, double first, double second, double inverse, bool active) {
+    const double moment = term.coefficient * (first + double(term.table[0]) * mass);
+    const double variance = second - first * first;
+    double sums[2] = {moment, inverse * term.coefficient * term.coefficient * (variance > 0 ? variance : 0.0)};
+    bool write = active && term.weight >= 0 && lane.rank == 0;
+    if (W > 1 && block.shared) {
+        for (double& sum : sums) {
+            sum = active ? sum : 0.0;
+            for (int distance = team_size / 2; distance > 0; distance /= 2) sum += from_thread(sum, distance);
+        }
+        write = thread_number() % team_size == 0;
+    }
+    if (!write) return;
+    f.sums[2ll * term.rank] = sums[0];
+    f.sums[2ll * term.rank + 1] = sums[1];
+}
+// All terms of a lane; each(add) calls add(entry, b) for this thread's share of the entries.
+template <class T, int W, class EACH>
+BF_DEVICE void sum_terms(const Terms<T>& f, const TermBlock& block, const Lane<W>& lane, double inverse, bool active,
+                         EACH each) {
+    constexpr int J = 4;
+    for (int k = 0; k < block.count; k += J) {
+        Term<T> term[J];
+        double mass = 0, origin[J], first[J] = {}, second[J] = {};
+#pragma unroll
+        for (int j = 0; j < J; ++j) {
+            term[j] = term_of(f, block, lane, k + j);
+            origin[j] = double(term[j].table[0]);
+        }
+        each([&](long long e, double b) {
+            mass += b;
+#pragma unroll
+            for (int j = 0; j < J; ++j) {
+                const double x = double(term[j].table[e * term[j].step]) - origin[j];
+                first[j] += b * x;
+                second[j] += b * x * x;
+            }
+        });
+        mass = lane.sum(mass);
+#pragma unroll
+        for (int j = 0; j < J; ++j) {
+            const double a = lane.sum(first[j]), q = lane.sum(second[j]);
+            if (k + j < block.count) enter_sums(f, block, lane, term[j], mass, a, q, inverse, active);
+        }
+    }
+}
+
+template <class T, int W>
+BF_DEVICE double inverse_temperature(const View<T>& view, const Group& g, const Lane<W>& lane) {
+    const double scale = view.epsilon * counting_of(view, g, lane), size = scale < 0 ? -scale : scale;
+    return size > 0 ? 1 / size : 0.0;
+}
+
+// Values and the sums of the terms, any shape and temperature; beliefs of the groups that want them.
+template <class T>
+BF_DEVICE void evaluate(const View<T>& view, const int* blocks, const Terms<T>& f, double* values, T* beliefs) {
+    const int* at = blocks + 2 * block_number();
+    for_warp(view, view.items[at[0]], at[1], [&](const Group& g, auto lane, bool active) {
+        constexpr int W = lane.width;
+        const Softmax s = softmax(view, g, lane, view.epsilon);
+        if (active && lane.rank == 0) values[g.first_lane + lane.lane] = s.n.value;
+        if (active && f.write[&g - view.groups]) {
+            T* to = lane.at(beliefs + g.tables, g.entries);
+            for_hat(view, g, lane, [&](long long e, double hat) { to[e * W] = T(s.belief(hat)); });
+        }
+        sum_terms(f, terms_of_block(view, f, g, lane), lane, inverse_temperature(view, g, lane), active,
+                  [&](auto add) { for_hat(view, g, lane, [&](long long e, double hat) { add(e, s.belief(hat)); }); });
+    });
+}
+
+// The sums of the terms for given tables b.
+template <class T, class S>
+BF_DEVICE void term_moments(const View<T>& view, const int* blocks, const Terms<T>& f, const S* b) {
+    const int* at = blocks + 2 * block_number();
+    for_warp(view, view.items[at[0]], at[1], [&](const Group& g, auto lane, bool active) {
+        constexpr int W = lane.width;
+        const S* from = lane.at(b + g.tables, g.entries);
+        sum_terms(f, terms_of_block(view, f, g, lane), lane, inverse_temperature(view, g, lane), active,
+                  [&](auto add) { for_entries(g, lane, [&](long long e) { add(e, double(from[e * W])); }); });
+    });
+}
+
+// The same as `evaluate` for one shape known when this is compiled, positive temperatures, one thread per lane: one pass
+// over the tables, tile by tile, with what has been summed so far scaled to the largest value so far. SHAPE: rows, last,
+// slots, tile_rows, tile_last; labels_of(s), label(s, row, y); terms: at most so many per lane; write.
+template <class T, class SHAPE>
+BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Terms<T>& f, double* values, T* beliefs) {
+    constexpr int W = 32, J = SHAPE::terms, TR = SHAPE::tile_rows, TL = SHAPE::tile_last;
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= (item.units + team_size - 1) / team_size * team_size) return;
+    const bool active = unit < item.units;
+    const Group& g = view.groups[item.group];
+    const Lane<W> lane(item.first + unit, 0);
+    const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, SHAPE::rows * SHAPE::last);
+    const T* incoming[SHAPE::slots + 1];
+#pragma unroll
+    for (int s = 0; s < SHAPE::slots; ++s)
+        incoming[s] = lane.at(view.messages + view.slots[g.slots + s].messages, SHAPE::labels_of(s));
+    const double scaled = active ? view.epsilon * counting_of(view, g, lane) : 1.0;
+    const T inverse = T(1 / scaled);
+    const TermBlock block = terms_of_block(view, f, g, lane);
+    Term<T> term[J + 1];
+    T origin[J + 1];
+    double sum = 0, first[J + 1] = {}, second[J + 1] = {};
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+        term[j] = term_of(f, block, lane, j);
+        origin[j] = term[j].table[0];
+    }
+    T largest = Limits<T>::lowest;
+    T v[TR * TL];
+    constexpr int tiles = SHAPE::rows / TR * ((SHAPE::last + TL - 1) / TL);
+    constexpr int unroll = tiles <= 4 ? tiles : 1;
+#pragma unroll unroll
+    for (int tile = 0; tile < tiles; ++tile) {
+        constexpr int across = (SHAPE::last + TL - 1) / TL;
+        const int row0 = tile / across * TR, y0 = tile % across * TL;
+        T most = largest;
+#pragma unroll
+        for (int i = 0; i < TR * TL; ++i) {
+            const int row = row0 + i / TL, y = y0 + i % TL;
+            const bool inside = SHAPE::last % TL == 0 || y < SHAPE::last;
+            v[i] = inside ? table[(row * SHAPE::last + y) * W] : minus_infinity<T>();
+#pragma unroll
+            for (int s = 0; s < SHAPE::slots; ++s)
+                if (inside) v[i] += incoming[s][SHAPE::label(s, row, y) * W];
+            most = maximum(most, v[i]);
+        }
+        T part = 0, a[J + 1] = {}, q[J + 1] = {};
+#pragma unroll
+        for (int i = 0; i < TR * TL; ++i) {
+            const int row = row0 + i / TL, y = y0 + i % TL;
+            v[i] = quick_exponential((v[i] - most) * inverse);
+            part += v[i];
+            const bool inside = SHAPE::last % TL == 0 || y < SHAPE::last;
+#pragma unroll
+            for (int j = 0; j < J; ++j) {
+                if (!inside) continue;
+                const T x = term[j].table[(row * SHAPE::last + y) * term[j].step] - origin[j];
+                a[j] += v[i] * x;
+                q[j] += v[i] * x * x;
+            }
+        }
+        const double shrink = double(quick_exponential((largest - most) * inverse));
+        sum = sum * shrink + double(part);
+#pragma unroll
+        for (int j = 0; j < J; ++j) {
+            first[j] = first[j] * shrink + double(a[j]);
+            second[j] = second[j] * shrink + double(q[j]);
+        }
+        largest = most;
+    }
+    const double scale = sum > 0 ? 1 / sum : 0.0;
+    if (active) values[g.first_lane + lane.lane] = double(largest) + scaled * logarithm(sum);
+    if constexpr (SHAPE::write) {  // one tile
+        T* to = lane.at(beliefs + g.tables, SHAPE::rows * SHAPE::last);
+#pragma unroll
+        for (int i = 0; i < TR * TL; ++i)
+            if (active) to[i * W] = T(double(v[i]) * scale);
+    }
+#pragma unroll
+    for (int j = 0; j < J; ++j)
+        if (j < block.count)
+            enter_sums(f, block, lane, term[j], 1.0, first[j] * scale, second[j] * scale, 1 / scaled, active);
+}
+
+// n regions of one table size, [n][2]: (group, lane); `which` (or null): some of them. Rows are [entries][n].
+struct Regions {
+    const int* place;
+    const int* which;
+    long long count, n;
+    const double* rows;
+    double* beliefs;            // rows of b
+    double* variances;          // rows of b (1 - b) / (eps |c|)
+    const int* base;            // [n] a weight per entry
+    const double* coefficient;  // [n]
+    const int* rank;            // [entries][n] rows of the sums
+};
+
+// Calls f(position in the tables, j, y as the user counts entries, inverse temperature).
+template <class T, class F>
+BF_DEVICE void for_region_entry(const View<T>& view, const Regions& regions, F f) {
+    const long long unit = block_number() * block_threads() + thread_number(), e = unit / regions.count;
+    const int j = regions.which ? regions.which[unit % regions.count] : int(unit % regions.count);
+    const Group& g = view.groups[regions.place[2ll * j]];
+    if (e >= g.entries) return;
+    const int lane = regions.place[2ll * j + 1];
+    const long long at = g.tables + (long long)(lane / g.width) * g.width * g.entries + e * g.width + lane % g.width;
+    const int strides = view.table_axes[g.first_lane + lane];
+    const long long y = user_entry(view.ints, view.ints + g.extents, g.axes, strides, e);
+    f(at, j, y, inverse_temperature(view, g, Lane<1>(lane, 0)));
+}
+// tables += rows, or the weights of the regions
+template <class T>
+BF_DEVICE void add_rows(const View<T>& view, const Regions& r, const double* weights, T* tables) {
+    for_region_entry(view, r, [&](long long at, int j, long long y, double) {
+        const double add = r.base ? weights[r.base[j] + y] * r.coefficient[j] : r.rows[y * r.n + j];
+        if (tables[at] > minus_infinity<T>()) tables[at] += T(add);
+    });
+}
+template <class T, class S>
+BF_DEVICE void take_rows(const View<T>& view, const Regions& r, const S* tables, double* sums) {
+    for_region_entry(view, r, [&](long long at, int j, long long y, double inverse) {
+        const double b = double(tables[at]), variance = b * (1 - b) * inverse;
+        if (r.base) {
+            double* to = sums + 2ll * r.rank[y * r.n + j];
+            const double c = r.coefficient[j];
+            to[0] = c * b, to[1] = c * c * variance;
+        } else {
+            r.beliefs[y * r.n + j] = b;
+            r.variances[y * r.n + j] = variance;
+        }
+    });
+}
+
+}  // namespace blendfield::BF_ISA
