@@ -25,6 +25,7 @@ struct Terms {
     const T* base;               // tables of the groups that have some
     const long long* base_at;    // [groups] offset, -1: zeros
     const unsigned char* write;  // [groups] beliefs are wanted themselves
+    double* values;              // [padded lanes]
 };
 
 template <class T>
@@ -158,12 +159,12 @@ BF_DEVICE double inverse_temperature(const View<T>& view, const Group& g, const 
 
 // Values and the sums of the terms, any shape and temperature; beliefs of the groups that want them.
 template <class T>
-BF_DEVICE void evaluate(const View<T>& view, const int* blocks, const Terms<T>& f, double* values, T* beliefs) {
+BF_DEVICE void evaluate(const View<T>& view, const int* blocks, const Terms<T>& f, T* beliefs) {
     const int* at = blocks + 2 * block_number();
     for_warp(view, view.items[at[0]], at[1], [&](const Group& g, auto lane, bool active) {
         constexpr int W = lane.width;
         const Softmax s = softmax(view, g, lane, view.epsilon);
-        if (active && lane.rank == 0) values[g.first_lane + lane.lane] = s.n.value;
+        if (active && lane.rank == 0) f.values[g.first_lane + lane.lane] = s.n.value;
         if (active && f.write[&g - view.groups]) {
             T* to = lane.at(beliefs + g.tables, g.entries);
             for_hat(view, g, lane, [&](long long e, double hat) { to[e * W] = T(s.belief(hat)); });
@@ -187,40 +188,68 @@ BF_DEVICE void term_moments(const View<T>& view, const int* blocks, const Terms<
 
 // The same as `evaluate` for one shape known when this is compiled, positive temperatures, one thread per lane: one pass
 // over the tables, tile by tile, with what has been summed so far scaled to the largest value so far. SHAPE: rows, last,
-// slots, tile_rows, tile_last; labels_of(s), label(s, row, y); terms: at most so many per lane; write.
+// slots, tile_rows, tile_last; labels_of(s), label(s, row, y); terms: at most so many per lane; write; splits: so many
+// threads share a lane, whose sums `evaluate_merge` puts together.
+template <class T, int J>
+struct Running {
+    T largest = Limits<T>::lowest;
+    double sum = 0, first[J + 1] = {}, second[J + 1] = {};
+    BF_DEVICE void shrink_to(T most, T inverse) {
+        const double shrink = double(quick_exponential((largest - most) * inverse));
+        largest = most;
+        sum *= shrink;
+#pragma unroll
+        for (int j = 0; j < J; ++j) first[j] *= shrink, second[j] *= shrink;
+    }
+};
+
 template <class T, class SHAPE>
-BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Terms<T>& f, double* values, T* beliefs) {
+BF_DEVICE void enter_lane(const View<T>& view, const Group& g, const Lane<32>& lane, const Terms<T>& f,
+                          const Running<T, SHAPE::terms>& r, bool active) {
+    const double temperature = active ? view.epsilon * counting_of(view, g, lane) : 1.0;
+    const double scale = r.sum > 0 ? 1 / r.sum : 0.0;
+    const TermBlock block = terms_of_block(view, f, g, lane);
+    if (active) f.values[g.first_lane + lane.lane] = double(r.largest) + temperature * logarithm(r.sum);
+#pragma unroll
+    for (int j = 0; j < SHAPE::terms; ++j)
+        if (j < block.count)
+            enter_sums(f, block, lane, term_of(f, block, lane, j), 1.0, r.first[j] * scale, r.second[j] * scale,
+                       1 / temperature, active);
+}
+
+template <class T, class SHAPE>
+BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Terms<T>& f, T* beliefs, double* partial) {
     constexpr int W = 32, J = SHAPE::terms, TR = SHAPE::tile_rows, TL = SHAPE::tile_last;
+    const long long padded = (item.units + team_size - 1) / team_size * team_size;
     const long long unit = block_number() * block_threads() + thread_number();
-    if (unit >= (item.units + team_size - 1) / team_size * team_size) return;
-    const bool active = unit < item.units;
+    if (unit >= padded * SHAPE::splits) return;
+    const int split = SHAPE::splits == 1 ? 0 : int(unit / padded);
+    const bool active = unit - split * padded < item.units;
     const Group& g = view.groups[item.group];
-    const Lane<W> lane(item.first + unit, 0);
+    const Lane<W> lane(item.first + unit - split * padded, 0);
     const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, SHAPE::rows * SHAPE::last);
     const T* incoming[SHAPE::slots + 1];
 #pragma unroll
     for (int s = 0; s < SHAPE::slots; ++s)
         incoming[s] = lane.at(view.messages + view.slots[g.slots + s].messages, SHAPE::labels_of(s));
-    const double scaled = active ? view.epsilon * counting_of(view, g, lane) : 1.0;
-    const T inverse = T(1 / scaled);
+    const T inverse = T(1 / (active ? view.epsilon * counting_of(view, g, lane) : 1.0));
     const TermBlock block = terms_of_block(view, f, g, lane);
-    Term<T> term[J + 1];
+    const T* features[J + 1];
+    int steps[J + 1];
     T origin[J + 1];
-    double sum = 0, first[J + 1] = {}, second[J + 1] = {};
 #pragma unroll
     for (int j = 0; j < J; ++j) {
-        term[j] = term_of(f, block, lane, j);
-        origin[j] = term[j].table[0];
+        const Term<T> term = term_of(f, block, lane, j);
+        features[j] = term.table, steps[j] = term.step, origin[j] = term.table[0];
     }
-    T largest = Limits<T>::lowest;
+    Running<T, J> r;
     T v[TR * TL];
-    constexpr int tiles = SHAPE::rows / TR * ((SHAPE::last + TL - 1) / TL);
-    constexpr int unroll = tiles <= 4 ? tiles : 1;
+    constexpr int across = (SHAPE::last + TL - 1) / TL, tiles = SHAPE::rows / TR * across;
+    constexpr int unroll = tiles <= 4 && SHAPE::splits == 1 ? tiles : 1;
 #pragma unroll unroll
-    for (int tile = 0; tile < tiles; ++tile) {
-        constexpr int across = (SHAPE::last + TL - 1) / TL;
+    for (int tile = tiles * split / SHAPE::splits; tile < tiles * (split + 1) / SHAPE::splits; ++tile) {
         const int row0 = tile / across * TR, y0 = tile % across * TL;
-        T most = largest;
+        T most = r.largest;
 #pragma unroll
         for (int i = 0; i < TR * TL; ++i) {
             const int row = row0 + i / TL, y = y0 + i % TL;
@@ -229,8 +258,9 @@ BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Term
 #pragma unroll
             for (int s = 0; s < SHAPE::slots; ++s)
                 if (inside) v[i] += incoming[s][SHAPE::label(s, row, y) * W];
-            most = maximum(most, v[i]);
         }
+#pragma unroll
+        for (int i = 0; i < TR * TL; ++i) most = maximum(most, v[i]);
         T part = 0, a[J + 1] = {}, q[J + 1] = {};
 #pragma unroll
         for (int i = 0; i < TR * TL; ++i) {
@@ -241,32 +271,51 @@ BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Term
 #pragma unroll
             for (int j = 0; j < J; ++j) {
                 if (!inside) continue;
-                const T x = term[j].table[(row * SHAPE::last + y) * term[j].step] - origin[j];
+                const T x = features[j][(row * SHAPE::last + y) * steps[j]] - origin[j];
                 a[j] += v[i] * x;
                 q[j] += v[i] * x * x;
             }
         }
-        const double shrink = double(quick_exponential((largest - most) * inverse));
-        sum = sum * shrink + double(part);
+        r.shrink_to(most, inverse);
+        r.sum += double(part);
 #pragma unroll
-        for (int j = 0; j < J; ++j) {
-            first[j] = first[j] * shrink + double(a[j]);
-            second[j] = second[j] * shrink + double(q[j]);
-        }
-        largest = most;
+        for (int j = 0; j < J; ++j) r.first[j] += double(a[j]), r.second[j] += double(q[j]);
     }
-    const double scale = sum > 0 ? 1 / sum : 0.0;
-    if (active) values[g.first_lane + lane.lane] = double(largest) + scaled * logarithm(sum);
+    if constexpr (SHAPE::splits > 1) {
+        reinterpret_cast<Running<T, J>*>(partial)[unit] = r;
+        return;
+    }
     if constexpr (SHAPE::write) {  // one tile
         T* to = lane.at(beliefs + g.tables, SHAPE::rows * SHAPE::last);
+        const double scale = r.sum > 0 ? 1 / r.sum : 0.0;
 #pragma unroll
         for (int i = 0; i < TR * TL; ++i)
             if (active) to[i * W] = T(double(v[i]) * scale);
     }
+    enter_lane<T, SHAPE>(view, g, lane, f, r, active);
+}
+
+template <class T, class SHAPE>
+BF_DEVICE void evaluate_merge(const View<T>& view, const Item& item, const Terms<T>& f, const double* partial) {
+    const long long padded = (item.units + team_size - 1) / team_size * team_size;
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= padded) return;
+    const bool active = unit < item.units;
+    const Group& g = view.groups[item.group];
+    const Lane<32> lane(item.first + unit, 0);
+    const T inverse = T(1 / (active ? view.epsilon * counting_of(view, g, lane) : 1.0));
+    const auto* parts = reinterpret_cast<const Running<T, SHAPE::terms>*>(partial);
+    Running<T, SHAPE::terms> r = parts[unit];
+    for (int k = 1; k < SHAPE::splits; ++k) {
+        Running<T, SHAPE::terms> other = parts[k * padded + unit];
+        const T most = maximum(r.largest, other.largest);
+        r.shrink_to(most, inverse);
+        other.shrink_to(most, inverse);
+        r.sum += other.sum;
 #pragma unroll
-    for (int j = 0; j < J; ++j)
-        if (j < block.count)
-            enter_sums(f, block, lane, term[j], 1.0, first[j] * scale, second[j] * scale, 1 / scaled, active);
+        for (int j = 0; j < SHAPE::terms; ++j) r.first[j] += other.first[j], r.second[j] += other.second[j];
+    }
+    enter_lane<T, SHAPE>(view, g, lane, f, r, active);
 }
 
 // n regions of one table size, [n][2]: (group, lane); `which` (or null): some of them. Rows are [entries][n].

@@ -4,8 +4,8 @@
 
 // a: Terms, b: tables, c: with the base and its support
 BF_ENTRY(potentials) { potentials(*view, blocks, *pointer<const Terms<Real>>(a), pointer<Real>(b), c != 0); }
-// a: Terms, b: values [padded lanes], c: beliefs
-BF_ENTRY(evaluate) { evaluate(*view, blocks, *pointer<const Terms<Real>>(a), pointer<double>(b), pointer<Real>(c)); }
+// a: Terms, b: beliefs
+BF_ENTRY(evaluate) { evaluate(*view, blocks, *pointer<const Terms<Real>>(a), pointer<Real>(b)); }
 // a: Terms, b: tables
 BF_ENTRY(belief_terms) { term_moments(*view, blocks, *pointer<const Terms<Real>>(a), pointer<const Real>(b)); }
 BF_ENTRY(candidate_terms) { term_moments(*view, blocks, *pointer<const Terms<Real>>(a), pointer<const double>(b)); }

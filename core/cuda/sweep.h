@@ -131,17 +131,40 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
         incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
     const int first = tile * SHAPE::tile;
     Collector<T, SOFT> collector[SHAPE::tile];
-    constexpr int unroll = SHAPE::others * SHAPE::tile <= 128 ? SHAPE::others : 8;
+    // So many values are loaded before the first is used.
+    constexpr int most = (sizeof(T) == 4 ? 64 : 32) / SHAPE::tile, rounds = (SHAPE::others + most - 1) / most;
+    constexpr int step = (SHAPE::others + rounds - 1) / rounds, unroll = rounds <= 2 ? rounds : 1;
 #pragma unroll unroll
-    for (int k = 0; k < SHAPE::others; ++k) {
+    for (int round = 0; round < rounds; ++round) {
+        T v[step][SHAPE::tile];
+#pragma unroll
+        for (int i = 0; i < step; ++i) {
+            const int k = round * step + i;
+            const bool inside = SHAPE::others % step == 0 || k < SHAPE::others;
+#pragma unroll
+            for (int j = 0; j < SHAPE::tile; ++j) {
+                const int y =
+                    SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels ? first + j : SHAPE::labels - 1;
+                v[i][j] = inside ? table[SHAPE::entry(y, k) * W] : minus_infinity<T>();
+#pragma unroll
+                for (int s = 0; s < SHAPE::slots; ++s)
+                    if (s != SHAPE::slot && inside) v[i][j] += incoming[s][SHAPE::label(s, y, k) * W];
+            }
+        }
 #pragma unroll
         for (int j = 0; j < SHAPE::tile; ++j) {
-            const int y = SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels ? first + j : SHAPE::labels - 1;
-            T v = table[SHAPE::entry(y, k) * W];
+            T largest = collector[j].largest;
 #pragma unroll
-            for (int s = 0; s < SHAPE::slots; ++s)
-                if (s != SHAPE::slot) v += incoming[s][SHAPE::label(s, y, k) * W];
-            collector[j].add(v, inverse);
+            for (int i = 0; i < step; ++i) largest = maximum(largest, v[i][j]);
+            if constexpr (SOFT) {
+                T sum = 0;
+#pragma unroll
+                for (int i = 0; i < step; ++i) sum += quick_exponential((v[i][j] - largest) * inverse);
+                if (rounds > 1)
+                    sum += collector[j].sum * quick_exponential((collector[j].largest - largest) * inverse);
+                collector[j].sum = sum;
+            }
+            collector[j].largest = largest;
         }
     }
 #pragma unroll
@@ -212,8 +235,9 @@ BF_DEVICE void light_lane(const View<T>& view, const Group& g, const Lane<W>& la
     }
 }
 
-// The same with everything in registers: L labels, no children, one thread per lane.
-template <class T, int L>
+// The same with everything in registers: L labels, no children, one thread per lane; D > 0: up to so many parents, whose
+// messages are kept too.
+template <class T, int L, int D>
 BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value) {
     constexpr int W = 32;
     const long long unit = block_number() * block_threads() + thread_number();
@@ -223,14 +247,29 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
     const Slice& slice = view.slices[g.slices + lane.block];
     const T* theta = lane.at(view.tables + g.tables, L);
     const T lowest = minus_infinity<T>();
-    T total[L], base[L];
+    T total[L], base[L], mu[D + 1][L];
+    unsigned at[D + 1];
     T mean_total = 0, count = 0;
+    const unsigned* index = view.index + slice.index + lane.within;
+#pragma unroll
+    for (int j = 0; j < D; ++j) at[j] = j < slice.degree ? index[j * W] : no_edge;
+#pragma unroll
+    for (int j = 0; j < D; ++j) {
+        const int stride = at[j] < view.wide ? 32 : 1;
+#pragma unroll
+        for (int y = 0; y < L; ++y) mu[j][y] = at[j] != no_edge ? view.messages[at[j] + (long long)y * stride] : T(0);
+    }
 #pragma unroll
     for (int y = 0; y < L; ++y) total[y] = base[y] = theta[y * W];
-    for_parents(view, g, lane, view.messages, [&](const T* mu, int stride, int) {
 #pragma unroll
-        for (int y = 0; y < L; ++y) total[y] += mu[y * stride];
-    });
+    for (int j = 0; j < D; ++j)
+#pragma unroll
+        for (int y = 0; y < L; ++y) total[y] += mu[j][y];
+    if constexpr (D == 0)
+        for_parents(view, g, lane, view.messages, [&](const T* message, int stride, int) {
+#pragma unroll
+            for (int y = 0; y < L; ++y) total[y] += message[y * stride];
+        });
 #pragma unroll
     for (int y = 0; y < L; ++y) {
         mean_total += total[y] > lowest ? total[y] : T(0);
@@ -238,22 +277,28 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
     }
     const T scale = T(1) / (count > T(0) ? count : T(1));
     mean_total *= scale;
-    for_parents(view, g, lane, view.messages, [&](T* message, int stride, int j) {
-        T mu[L], mean = 0;
+    auto send = [&](T* message, int stride, int j, T* own) {
+        T mean = 0;
 #pragma unroll
-        for (int y = 0; y < L; ++y) {
-            mu[y] = message[y * stride];
-            mean += total[y] > lowest ? mu[y] : T(0);
-        }
+        for (int y = 0; y < L; ++y) mean += total[y] > lowest ? own[y] : T(0);
         const T weight = weight_of(view, slice, lane, j);
         const T centre = weight * mean_total - mean * scale;
 #pragma unroll
         for (int y = 0; y < L; ++y) {
-            const T lambda = total[y] > lowest ? weight * total[y] - mu[y] - centre : T(0);
-            message[y * stride] = lambda;
+            const T lambda = total[y] > lowest ? weight * total[y] - own[y] - centre : T(0);
+            message[(long long)y * stride] = lambda;
             base[y] -= lambda;
         }
-    });
+    };
+#pragma unroll
+    for (int j = 0; j < D; ++j)
+        if (at[j] != no_edge) send(view.messages + at[j], at[j] < view.wide ? 32 : 1, j, mu[j]);
+    if constexpr (D == 0)
+        for_parents(view, g, lane, view.messages, [&](T* message, int stride, int j) {
+#pragma unroll
+            for (int y = 0; y < L; ++y) mu[0][y] = message[y * stride];
+            send(message, stride, j, mu[0]);
+        });
     T* to = lane.at(view.base + g.base, L);
 #pragma unroll
     for (int y = 0; y < L; ++y) to[y * W] = base[y];

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from host_device import HostDevice
 
-from blendfield.backends.cuda import CudaBackend, layout, missing, problem
+from blendfield.backends.cuda import CudaBackend, layout, linear, missing, problem
 from blendfield.backends.reference import ReferenceBackend
 from blendfield.graph import RegionGraph, chain_graph, grid_graph
 from blendfield.testing import assert_close, build_program
 from blendfield.testing.conformance import CHECKS, DTYPES, Case, Check, Tolerance, check_certificate, check_sweeps
-from blendfield.testing.linear_conformance import LINEAR_CHECKS, check_linear
+from blendfield.testing.linear_conformance import LINEAR_CHECKS, check_evaluation, check_linear
 
 TOLERANCE = Tolerance(float64=1e-10, float32=2e-5)
 pytestmark = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not installed")
@@ -52,7 +52,7 @@ def backend(request: pytest.FixtureRequest) -> CudaBackend:
 def test_lanes_one_by_one_and_in_blocks(
     check: Check, width: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(layout, "choose_width", lambda lanes, entries: width)
+    monkeypatch.setattr(layout, "choose_width", lambda *_: width)
     check(backend, np.random.default_rng(7), TOLERANCE)
 
 
@@ -66,7 +66,7 @@ def test_kernels_of_their_own_for_large_groups(
 ) -> None:
     """A kernel compiled for one shape does what the kernel for all shapes does."""
     monkeypatch.setattr(problem, "STATIC_ENTRIES", 0)
-    monkeypatch.setattr(layout, "choose_width", lambda lanes, entries: 32)
+    monkeypatch.setattr(layout, "choose_width", lambda *_: 32)
     rng = np.random.default_rng(3)
     for graph in (grid_graph((3, 4), 2), grid_graph((3, 3), np.array([[3, 5, 3], [5, 3, 11], [3, 21, 5]])), triples(3)):
         program = build_program(graph, "cover")
@@ -79,6 +79,21 @@ def test_kernels_of_their_own_for_large_groups(
                 assert_close(mine.sweep_value(), reference.sweep_value(), TOLERANCE.of(case.dtype))
                 assert_close(mine.messages(), reference.messages(), TOLERANCE.of(case.dtype))
                 mine.set_messages(reference.messages())
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_evaluation_of_large_groups(dtype: str, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One pass with a kernel compiled for the shape gives what the kernels for any shape give."""
+    monkeypatch.setattr(linear, "STATIC_ENTRIES", 0)
+    monkeypatch.setattr(linear, "MOST_TERMS", 20)
+    monkeypatch.setattr(layout, "choose_width", lambda *_: 32)
+    rng = np.random.default_rng(5)
+    sizes = np.array([[3, 5, 3], [5, 3, 11], [3, 40, 5]])
+    for graph in (grid_graph((7, 8), 2), grid_graph((6, 7), 4), grid_graph((3, 3), sizes), triples(3)):
+        program = build_program(graph, "cover")
+        tables = rng.normal(size=int(graph.table_offsets[-1]))
+        tables[rng.random(len(tables)) < 0.05] = -np.inf
+        check_evaluation(backend, Case(program, tables, 0.7, dtype), rng, TOLERANCE)  # type: ignore[arg-type]
 
 
 def test_lone_large_tables(backend: CudaBackend) -> None:

@@ -75,45 +75,46 @@ def check_linear(backend: Backend, rng: np.random.Generator, tolerance: Toleranc
     """Potentials, F with its derivatives, inner products, values along a direction and moments of candidates."""
     for dtype in DTYPES:
         for case in random_cases(rng, dtype=dtype):
-            features = random_features(rng, case.program.graph)
-            mine, own = _linear(case, backend, features)
-            reference, expected = _linear(case, ReferenceBackend(), features)
-            for problem in (mine, reference):
-                problem.allocate_history(2)
-            size, allowed = features.size, tolerance.of(dtype)
-            positive = np.abs(case.epsilon * case.program.counting_numbers)
-            scale = 1.0 / positive[positive > 0.0].min(initial=1.0)
-            for slot in range(2):
-                weights, direction = rng.standard_normal(size), rng.standard_normal(size)
-                for potentials in (own, expected):
-                    potentials.set_weights(weights)
-                what = f"{case.name}: weights {slot}"
-                tables = own.tables(), expected.tables()
-                supported = np.isfinite(tables[0]) & np.isfinite(tables[1])
-                if (supported < np.isfinite(case.tables)).any() and not np.isneginf(case.tables).any():
-                    raise AssertionError(f"{what}: potentials that are not finite")
-                assert_close(tables[0][supported], tables[1][supported], allowed, f"{what}, potentials")
-                for problem in (mine, reference):
-                    problem.save_point()
-                reference.sweep()
-                mine.set_messages(reference.messages())
-                _compare_evaluations(own, expected, slot, allowed, scale, _clear(case), what)
-                steps = np.array([0.0, 0.5])
-                lines = own.trial(direction, steps), expected.trial(direction, steps)
-                growth = 1.0 + float(np.abs(direction).sum())
-                assert_close(lines[0][0], lines[1][0], growth * allowed, f"{what}, values along a line")
-                if _clear(case):
-                    assert_close(lines[0][1], lines[1][1], scale * growth * allowed, f"{what}, slopes")
-            smoothing = case.smoothing
-            mine.set_epsilon(case.epsilon)
-            certificates = own.certificate(smoothing), expected.certificate(smoothing)
-            finite = np.isfinite(certificates[1][0].gap)
-            if finite.all():
-                near = max(scale, 1.0 / smoothing) * allowed
-                assert_close(certificates[0][0].gap, certificates[1][0].gap, near, f"{case.name}: gap")
-                moments = [found[1] for found in certificates]
-                if _clear(case):
-                    assert_close(moments[0], moments[1], near, f"{case.name}: moments of the candidate")
+            check_evaluation(backend, case, rng, tolerance)
+
+
+def check_evaluation(backend: Backend, case: Case, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """`check_linear` for one case."""
+    features = random_features(rng, case.program.graph)
+    mine, own = _linear(case, backend, features)
+    reference, expected = _linear(case, ReferenceBackend(), features)
+    for problem in (mine, reference):
+        problem.allocate_history(2)
+    allowed, clear = tolerance.of(case.dtype), _clear(case)
+    positive = np.abs(case.epsilon * case.program.counting_numbers)
+    scale = 1.0 / positive[positive > 0.0].min(initial=1.0)
+    for slot in range(2):
+        weights, direction = rng.standard_normal(features.size), rng.standard_normal(features.size)
+        for potentials in (own, expected):
+            potentials.set_weights(weights)
+        what = f"{case.name}: weights {slot}"
+        tables = own.tables(), expected.tables()
+        supported = np.isfinite(tables[0]) & np.isfinite(tables[1])
+        if not (supported.all() or np.isneginf(case.tables).any()):
+            raise AssertionError(f"{what}: potentials that are not finite")
+        assert_close(tables[0][supported], tables[1][supported], allowed, f"{what}, potentials")
+        for problem in (mine, reference):
+            problem.save_point()
+        reference.sweep()
+        mine.set_messages(reference.messages())
+        _compare_evaluations(own, expected, slot, allowed, scale, clear, what)
+        steps = np.array([0.0, 0.5])
+        lines = own.trial(direction, steps), expected.trial(direction, steps)
+        growth = 1.0 + float(np.abs(direction).sum())
+        assert_close(lines[0][0], lines[1][0], growth * allowed, f"{what}, values along a line")
+        if clear:
+            assert_close(lines[0][1], lines[1][1], scale * growth * allowed, f"{what}, slopes")
+    certificates = own.certificate(case.smoothing), expected.certificate(case.smoothing)
+    if np.isfinite(certificates[1][0].gap).all():
+        near = max(scale, 1.0 / case.smoothing) * allowed
+        assert_close(certificates[0][0].gap, certificates[1][0].gap, near, f"{case.name}: gap")
+        if clear:
+            assert_close(certificates[0][1], certificates[1][1], near, f"{case.name}: moments of the candidate")
 
 
 def _compare_evaluations(

@@ -22,9 +22,12 @@ NO_EDGE = 0xFFFFFFFF
 WIDE = 32
 FEW_LANES = 24
 """groups with fewer lanes than this, and tables of a team's size, are worked on lane by lane"""
-MOST_LANES = 1 << 16
+ENOUGH_THREADS = 1 << 15
+"""and so are those for which fewer threads than this would find work, where tables have LARGE_TABLE entries"""
 LARGE_TABLE = 1024
-"""and so are groups with fewer than MOST_LANES lanes and tables of this size"""
+LARGE_SINGLE = 64
+TILE = 8
+"""labels per thread, about"""
 
 GROUP = np.dtype(
     [
@@ -186,7 +189,11 @@ def compile_layout(program: Program) -> Layout:
         entries = int(np.prod(extents, dtype=np.int64))
         if entries >= 2**31:
             raise TableSizeError(f"region {r}: its table has {entries} entries; the cuda backend takes up to 2^31 - 1")
-        groups.append(Group(extents, own_masks, bool(sends[r]), members, choose_width(end - begin, entries), entries))
+        groups.append(
+            Group(
+                extents, own_masks, bool(sends[r]), members, choose_width(end - begin, entries, len(extents)), entries
+            )
+        )
     groups.sort(key=lambda g: g.width == 1)  # messages of wide groups come first: see View::wide
 
     layout = _place(program, groups, orders, axes, offsets, first_edge, by_slot)
@@ -195,10 +202,11 @@ def compile_layout(program: Program) -> Layout:
     return layout
 
 
-def choose_width(lanes: int, entries: int) -> int:
-    """32: a thread per lane; 1: a team per lane."""
+def choose_width(lanes: int, entries: int, axes: int = 2) -> int:
+    """32: a thread per lane, or several for tiles of labels; 1: a team per lane."""
     few = lanes < FEW_LANES and entries >= WIDE
-    large = lanes < MOST_LANES and entries >= LARGE_TABLE
+    threads = lanes if axes == 1 else lanes * max(1, round(entries ** (1 / axes)) // TILE)
+    large = threads < ENOUGH_THREADS and entries >= (LARGE_SINGLE if axes == 1 else LARGE_TABLE)
     return 1 if few or large else WIDE
 
 

@@ -26,11 +26,13 @@ from blendfield.backends.protocol import (
 KERNELS = ["potentials", "evaluate", "belief_terms", "candidate_terms", "add_rows", "belief_rows", "candidate_rows"]
 TERMS = [
     *("weights", "blocks", "first", "weight", "table", "coefficient", "rank", "tables", "sums", "base", "base_at"),
-    "write",
+    *("write", "values"),
 ]
 REGIONS = ["place", "which", "count", "n", "rows", "beliefs", "variances", "base", "coefficient", "rank"]
 MOST_TERMS = 3
 """per lane, in a kernel compiled for its shape"""
+ENOUGH_THREADS = 1 << 17
+"""lanes of large tables are shared by several threads until there are so many"""
 SQUARES = 1 << 18
 """rows of a dense matrix whose squares are made at a time"""
 
@@ -72,6 +74,7 @@ class CudaPotentials:
             "base": stored,
             "base_at": real(base_at),
             "write": xp.asarray(self._write),
+            "values": problem._lane_values,
         }
         self._terms = xp.asarray(np.array([device.address(self._arrays[name]) for name in TERMS], dtype=np.int64))
         self._rows = [_Rows(problem, part, place) for part, place in zip(features.rows, places[1:], strict=True)]
@@ -105,7 +108,7 @@ class CudaPotentials:
         return min(g.tables for g in groups), max(g.tables + g.padded * g.entries for g in groups)
 
     def _plan(self, most: Any) -> tuple[list[tuple[Any, int, int]], list[int]]:
-        """How groups are evaluated: [(kernel, item, thread blocks)] for those with one of their own, the other groups.
+        """How groups are evaluated: launches of kernels of their own [(kernel, item, thread blocks)], the other groups.
 
         Kernels for one shape want positive temperatures and few terms.
         """
@@ -114,6 +117,7 @@ class CudaPotentials:
         texts: dict[tuple[Any, ...], tuple[str, str]] = {}
         chosen: list[tuple[str, int, int]] = []
         others: list[int] = []
+        largest = 0
         for k, g in enumerate(layout.groups):
             write = bool(self._write[k])
             positive = bool((program.counting_numbers[g.members] > 0).all())
@@ -121,16 +125,23 @@ class CudaPotentials:
             if not (fits and positive) or (write and g.entries > 32):
                 others.append(k)
                 continue
-            key = g.extents, g.masks, int(most[k]), write
+            tiles = 1 if write else sources.tiles(g, problem.dtype.name)
+            splits = min(tiles, -(-ENOUGH_THREADS // g.lanes))
+            key = g.extents, g.masks, int(most[k]), write, splits
             if key not in texts:
                 name = f"evaluate_{len(texts)}"
-                texts[key] = name, sources.evaluate_kernel(name, g, int(most[k]), write, problem.dtype.name)
-            blocks = -(-g.lanes // self.device.block)
-            chosen.append((texts[key][0], problem._group_items[k], blocks))
+                text = sources.evaluate_kernel(name, g, int(most[k]), write, problem.dtype.name, splits)
+                texts[key] = name, text
+            name, item, padded = texts[key][0], problem._group_items[k], g.padded
+            chosen.append((name, item, -(-padded * splits // self.device.block)))
+            if splits > 1:
+                chosen.append((f"merge_{name}", item, -(-padded // self.device.block)))
+                largest = max(largest, padded * splits * (2 + 2 * (int(most[k]) + 1)))
+        problem._buffer("splits", largest)
         if not texts:
             return [], others
         source = sources.general(problem.dtype.name, "features") + "".join(text for _, text in texts.values())
-        kernels = self.device.kernels(source, [name for name, _ in texts.values()])
+        kernels = self.device.kernels(source, [name for name, *_ in chosen])
         return [(kernels[name], item, blocks) for name, item, blocks in chosen], others
 
     # Launches.
@@ -213,7 +224,7 @@ class CudaPotentials:
     def _evaluate(self) -> None:
         """F and the sums of terms and rows; rows of beliefs of the matrices."""
         problem, device = self.problem, self.device
-        values, size = problem._at(problem._lane_values), self.features.size
+        size, splits = self.features.size, problem._at(problem._buffers["splits"])
         terms = device.address(self._terms)
         if len(problem._zero):  # beliefs of regions with c = 0 are made from those of others
             beliefs = problem._at(problem._beliefs(None))
@@ -226,9 +237,9 @@ class CudaPotentials:
             if soft:
                 for kernel, item, blocks in self._static:
                     view = problem._at(problem._view)
-                    device.launch(kernel, blocks, view, 0, terms, item, values, beliefs, 0.0)
+                    device.launch(kernel, blocks, view, 0, terms, item, beliefs, splits, 0.0)
             for k in self._general if soft else range(len(problem.layout.groups)):
-                self._launch("evaluate", problem._by_group[k], terms, values, beliefs)
+                self._launch("evaluate", problem._by_group[k], terms, beliefs)
         self._take_rows("belief_rows", beliefs)
         self._out[:1] = problem._total(problem._lane_values, 1)
         if size:

@@ -37,6 +37,8 @@ STATIC_ENTRIES = 1 << 18
 MOST_STATIC = 48
 LIGHT_LABELS = 32
 """labels of a child that fit into registers"""
+REGISTERS = 352
+"""bytes of a child's messages that fit there too"""
 PUSH_SHARE = 8
 """messages per thread in `push` (core/cuda/vectors.h)"""
 WORK_BYTES = 1 << 30
@@ -154,7 +156,12 @@ class CudaProblem:
                 group = layout.groups[work.group]
                 if large(work) and not group.masks and group.entries <= LIGHT_LABELS:
                     labels = group.entries
-                    name = name_of(("light", labels), lambda name, n=labels: sources.light_kernel(name, n))
+                    degree = int(layout.slices["degree"][group.first_slice + work.lanes // group.width].max())
+                    if degree * labels > REGISTERS // self.dtype.itemsize:
+                        degree = 0
+                    name = name_of(
+                        ("light", labels, degree), lambda name, n=labels, d=degree: sources.light_kernel(name, n, d)
+                    )
                     for item in plan.items(work):
                         launches.append((name, (item, -(-plan.units(item) // self.device.block))))
                 else:

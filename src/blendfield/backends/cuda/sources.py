@@ -67,13 +67,15 @@ BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]
 """
 
 
-def light_kernel(name: str, labels: int) -> str:
-    """lambda of children with so many labels."""
-    return f"\nBF_ENTRY({name}) {{ light_static<Real, {labels}>(*view, view->items[b], pointer<double>(a)); }}\n"
+def light_kernel(name: str, labels: int, degree: int) -> str:
+    """lambda of children with so many labels and, where it is not 0, at most so many parents."""
+    return (
+        f"\nBF_ENTRY({name}) {{ light_static<Real, {labels}, {degree}>(*view, view->items[b], pointer<double>(a)); }}\n"
+    )
 
 
-def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str) -> str:
-    """Value, beliefs and sums of the terms of tables of one shape."""
+def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str, splits: int) -> str:
+    """Value, beliefs and sums of the terms of tables of one shape; `splits`: threads per lane, merged by another."""
     count, last = len(group.extents), group.extents[-1]
     slots = range(len(group.masks))
     strides = [group.strides(s) for s in slots]
@@ -87,16 +89,28 @@ def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str
     return f"""
 struct Shape_{name} {{
     static constexpr int rows = {rows}, last = {last}, slots = {len(group.masks)}, terms = {terms};
+    static constexpr int splits = {splits};
     static constexpr int tile_rows = {tile_rows}, tile_last = {tile_last};
     static constexpr bool write = {str(write).lower()};
     static BF_DEVICE int label(int s, int row, int y) {{ return {cases}; }}
     static BF_DEVICE constexpr int labels_of(int s) {{ return {sizes}; }}
 }};
 BF_ENTRY({name}) {{
-    evaluate_static<Real, Shape_{name}>(*view, view->items[b], *pointer<const Terms<Real>>(a), pointer<double>(c),
-                                        pointer<Real>(d));
+    const Terms<Real>& f = *pointer<const Terms<Real>>(a);
+    evaluate_static<Real, Shape_{name}>(*view, view->items[b], f, pointer<Real>(c), pointer<double>(d));
+}}
+BF_ENTRY(merge_{name}) {{
+    const Terms<Real>& f = *pointer<const Terms<Real>>(a);
+    evaluate_merge<Real, Shape_{name}>(*view, view->items[b], f, pointer<const double>(d));
 }}
 """
+
+
+def tiles(group: Group, dtype: str) -> int:
+    """How many an evaluation goes through."""
+    last = group.extents[-1]
+    rows, width = evaluate_tile(group.entries // last, last, dtype)
+    return group.entries // last // rows * -(-last // width)
 
 
 def evaluate_tile(rows: int, last: int, dtype: str) -> tuple[int, int]:
