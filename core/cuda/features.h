@@ -13,13 +13,13 @@ struct TermBlock {
 
 template <class T>
 struct Terms {
-    const double* weights;       // w
-    const TermBlock* blocks;     // of all groups
-    const long long* first;      // [groups] number of the first block, -1: no terms
-    const int* weight;           // [terms] -1: none
-    const long long* table;      // [terms] where entry 0 is in `tables`; ~that: entries of 32 (W) lanes side by side
-    const double* coefficient;   // [terms]
-    const int* rank;             // [terms] row of `sums`
+    const double* weights;      // w
+    const TermBlock* blocks;    // of all groups
+    const long long* first;     // [groups] number of the first block, -1: no terms
+    const int* weight;          // [terms] -1: none
+    const long long* table;     // [terms] where entry 0 is in `tables`; ~that: entries of 32 (W) lanes side by side
+    const double* coefficient;  // [terms]
+    const int* rank;            // [terms] row of `sums`
     const T* tables;
     double* sums;                // [rows][2]: share of Phi^T b, share of sum Var_b / (eps |c|)
     const T* base;               // tables of the groups that have some
@@ -54,7 +54,8 @@ BF_DEVICE TermBlock terms_of_block(const View<T>& view, const Terms<T>& f, const
     return first < 0 ? TermBlock{0, 0, 0} : f.blocks[first + lane.block];
 }
 
-// Calls f(group, lane, active) with whole warps: where threads work alone, those without a lane take one of the padding.
+// Calls f(group, lane, active) with whole warps: where threads work alone, those without a lane take one of the
+// padding.
 template <class T, class F>
 BF_DEVICE void for_warp(const View<T>& view, const Item& item, long long part, F f) {
     const Group& g = view.groups[item.group];
@@ -186,10 +187,10 @@ BF_DEVICE void term_moments(const View<T>& view, const int* blocks, const Terms<
     });
 }
 
-// The same as `evaluate` for one shape known when this is compiled, positive temperatures, one thread per lane: one pass
-// over the tables, tile by tile, with what has been summed so far scaled to the largest value so far. SHAPE: rows, last,
-// slots, tile_rows, tile_last; labels_of(s), label(s, row, y); terms: at most so many per lane; write; splits: so many
-// threads share a lane, whose sums `evaluate_merge` puts together.
+// The same as `evaluate` for one shape known when this is compiled, positive temperatures, one thread per lane: one
+// pass over the tables, tile by tile, with what has been summed so far scaled to the largest value so far. SHAPE: rows,
+// last, slots, tile_rows, tile_last; labels_of(s), label(s, row, y); terms: at most so many per lane; write; splits: so
+// many threads share a lane, whose sums `evaluate_merge` puts together.
 template <class T, int J>
 struct Running {
     T largest = Limits<T>::lowest;

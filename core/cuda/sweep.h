@@ -160,8 +160,7 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
                 T sum = 0;
 #pragma unroll
                 for (int i = 0; i < step; ++i) sum += quick_exponential((v[i][j] - largest) * inverse);
-                if (rounds > 1)
-                    sum += collector[j].sum * quick_exponential((collector[j].largest - largest) * inverse);
+                if (rounds > 1) sum += collector[j].sum * quick_exponential((collector[j].largest - largest) * inverse);
                 collector[j].sum = sum;
             }
             collector[j].largest = largest;
@@ -235,8 +234,8 @@ BF_DEVICE void light_lane(const View<T>& view, const Group& g, const Lane<W>& la
     }
 }
 
-// The same with everything in registers: L labels, no children, one thread per lane; D > 0: up to so many parents, whose
-// messages are kept too.
+// The same with everything in registers: L labels, no children, one thread per lane; D > 0: up to so many parents,
+// whose messages are kept too.
 template <class T, int L, int D>
 BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value) {
     constexpr int W = 32;

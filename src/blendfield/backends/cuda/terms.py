@@ -224,6 +224,6 @@ def places_of(layout: Layout, regions: Int64Array) -> IntArray:
 def writes_of(layout: Layout, program: Program, features: Features) -> npt.NDArray[np.uint8]:
     """uint8 [G]: groups whose beliefs themselves are needed."""
     write = np.zeros(max(len(layout.groups), 1), dtype=np.uint8)
-    for part in (*features.rows, *features.matrices):
-        write[layout.group_of[regions_of(program, part.start)]] = 1
+    for start in [*(part.start for part in features.rows), *(part.start for part in features.matrices)]:
+        write[layout.group_of[regions_of(program, start)]] = 1
     return write
