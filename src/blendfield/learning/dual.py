@@ -5,8 +5,9 @@ mixture of beliefs (h is concave), so for certificates (h_j, z_j) and weights a_
 
     D(a) = sum_j a_j h_j - h1*(-sum_j a_j z_j)
 
-is a lower bound (mathematics §6). Only the best mixture so far is kept; a new certificate is mixed in by an exact line
-search. The truth, (0, 0), is where it starts.
+is a lower bound (mathematics §6). The truth, (0, 0), is where it starts. A new certificate is mixed in by an exact line
+search; where the regulariser is C_k/2 w_k^2 and nothing else, so that D is a quadratic function of the a_j, the last
+few certificates and the mixture so far are mixed anew all together.
 """
 
 from __future__ import annotations
@@ -17,8 +18,13 @@ import numpy as np
 
 from blendfield.backends.protocol import FloatArray
 from blendfield.learning.regularisers import Regulariser
+from blendfield.learning.simplex import solve_simplex
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
+RECENT = 16
+"""certificates kept besides the mixture"""
+STEPS = 50
+"""of the small quadratic problem, at most"""
 
 
 class DualPoint:
@@ -30,11 +36,53 @@ class DualPoint:
         self.moments: FloatArray = np.zeros(size)
         self.value = 0.0
         """D of the mixture: at the truth 0 - h1*(0) = 0"""
+        self._recent: list[FloatArray] = []
+        self._heights: FloatArray = np.zeros(1)  # of the mixture, then of the recent ones
+        self._products: FloatArray = np.zeros((1, 1))  # sum_k z_ik z_jk / C_k
+
+    def forget(self) -> None:
+        """Keep the mixture only."""
+        self._recent.clear()
+        corner = float(self.moments @ (self.moments / self.regulariser.strength)) if self.regulariser.quadratic else 0.0
+        self._heights, self._products = np.array([self.height]), np.array([[corner]])
 
     def add(self, height: float, moments: FloatArray) -> None:
         """Mix in a certificate; the value never falls."""
         if not (math.isfinite(height) and np.isfinite(moments).all()):
             return
+        if self.regulariser.quadratic:
+            self._mix_all(height, moments)
+        else:
+            self._mix(height, moments)
+
+    def _mix_all(self, height: float, moments: FloatArray) -> None:
+        if len(self._recent) == RECENT:
+            del self._recent[0]
+            keep = np.arange(RECENT + 1) != 1
+            self._heights, self._products = self._heights[keep], self._products[np.ix_(keep, keep)]
+        scaled = moments / self.regulariser.strength
+        row = np.array([float(other @ scaled) for other in (self.moments, *self._recent)])
+        self._recent.append(moments)
+        self._heights = np.append(self._heights, height)
+        self._products = np.block([[self._products, row[:, None]], [row, np.array([float(moments @ scaled)])]])
+        start = np.zeros(len(row) + 1)
+        start[0] = 1.0
+        shares = solve_simplex(self._products, self._heights, start, 0.0, STEPS)
+        mixed = shares[0] * self.moments
+        for share, other in zip(shares[1:].tolist(), self._recent, strict=True):
+            if share > 0:
+                mixed += share * other
+        mixed_height = float(shares @ self._heights)
+        square = float(mixed @ (mixed / self.regulariser.strength))
+        value = mixed_height - 0.5 * square
+        if not value > self.value:
+            return
+        self.value, self.height, self.moments = value, mixed_height, mixed
+        row = shares @ self._products
+        self._products[0], self._products[:, 0] = row, row
+        self._products[0, 0], self._heights[0] = square, mixed_height
+
+    def _mix(self, height: float, moments: FloatArray) -> None:
         share = self.regulariser.feasible_share(-moments)
         if share < 1.0:  # towards the truth, where h = z = 0
             height, moments = share * height, share * moments

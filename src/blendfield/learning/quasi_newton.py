@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.protocol import FloatArray
-from blendfield.engines.protocol import Engine, Request
+from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.learning.blend import BlendOptions, BlendState
 from blendfield.learning.regularisers import Regulariser
 
@@ -62,6 +62,16 @@ class QuasiNewton:
 
     def _restart_point(self) -> FloatArray:
         return self.state.accepted if len(self.state.accepted) else self.state.weights
+
+    def certificate(self) -> Certificate | None:
+        """What the last evaluation says about a bound, without another one: its beliefs are consistent. None where it
+        was not one of the accepted weights.
+        """
+        if self._gradient is None or not self._settled:
+            return None
+        regulariser, weights = self.regulariser, self.state.accepted
+        moments = self._gradient - regulariser.strength * weights
+        return Certificate(self.state.primal - regulariser.value(weights), 0.0, moments, 0.0)
 
     # As `blend.Blend`.
 

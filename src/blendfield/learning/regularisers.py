@@ -10,6 +10,7 @@ With z_k = sum_r <q_r, phi_{k,r}> - phi_{k,r}(y_r) of consistent beliefs q, the 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -33,6 +34,12 @@ class Regulariser:
     def bounded(self) -> bool:
         """h1* is finite everywhere: some C_k > 0 for every weight."""
         return bool((self.strength > 0).all())
+
+    @cached_property
+    def quadratic(self) -> bool:
+        """C_k/2 w_k^2 with C_k > 0, and nothing else."""
+        free = np.isneginf(self.lowest) & np.isposinf(self.highest)
+        return self.bounded and not self.sparsity.any() and bool(free.all())
 
     def value(self, weights: FloatArray) -> float:
         """h1(w)."""

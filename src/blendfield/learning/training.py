@@ -332,6 +332,7 @@ class Training:
     def _anchor(self) -> None:
         """The mixing memory is cleared at every checkpoint, so that an unbroken run and a resumed one go on alike."""
         self.blend.anchor()
+        self.dual_point.forget()
         self.passes += 1.0
 
     def _checkpoint_due(self) -> bool:
@@ -408,9 +409,11 @@ class Training:
             return Certificate(self.primal, self.gap, np.zeros(0), self.gap)
         self.blend.settle()
         weights = self.blend.state.accepted
-        certificate = self.engine.certificate(
-            weights, self.epsilon, smoothing or self.epsilon or COLDEST * self.hottest
-        )
+        certificate = self._free_certificate()
+        if certificate is None:
+            certificate = self.engine.certificate(
+                weights, self.epsilon, smoothing or self.epsilon or COLDEST * self.hottest
+            )
         primal = certificate.value + self.regulariser.value(weights)
         gap = certificate.divergence + divergence(self.regulariser, weights, certificate.moments)
         # h = F - divergence - w.z without regulariser
@@ -462,8 +465,20 @@ class Training:
             return "time_limit"
         return None
 
+    def _free_certificate(self) -> Certificate | None:
+        if self._certificates_are_free() and isinstance(self.blend, QuasiNewton):
+            return self.blend.certificate()
+        return None
+
+    def _certificates_are_free(self) -> bool:
+        """Every evaluation is one."""
+        soft = isinstance(self.blend, SoftMarginalisation)
+        return self.temperature == self.epsilon > 0 and isinstance(self.blend, QuasiNewton) and not soft
+
     def _certificate_due(self) -> bool:
         every = self.limits.certificate_every
+        if every is None and self._certificates_are_free():
+            return True
         last = self.iteration >= self.limits.max_iterations
         if self.iteration < self._next_certificate:
             return last

@@ -18,6 +18,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.learning.rivals.oracles import Maximiser
 from blendfield.learning.rivals.subgradient import Hinge
 from blendfield.learning.rivals.trainer import MarginTrainer, Run
+from blendfield.learning.simplex import solve_simplex
 from blendfield.learning.training import TrainingProgress
 
 IDLE = 50
@@ -132,31 +133,3 @@ class Planes:
             self.heights, self.slopes, self.shares = self.heights[keep], self.slopes[keep], self.shares[keep]
             self.products, self._idle = self.products[np.ix_(keep, keep)], self._idle[keep]
         return np.asarray(-(self.shares @ self.slopes) / self.strength)
-
-
-def solve_simplex(products: FloatArray, heights: FloatArray, start: FloatArray, precision: float) -> FloatArray:
-    """argmax over the simplex of a.h - a.G.a / 2, float64 [m], from `start`: pairs of entries by turns.
-
-    The pair is the steepest entry and that of the others which gains most; stops when max_j grad_j - a.grad, a bound of
-    what is missing, is at most `precision`, or nothing moves.
-    """
-    a = start.copy()
-    gradient = heights - products @ a
-    diagonal = np.diag(products)
-    for _ in range(100 * len(a) ** 2 + 1000):
-        up = int(gradient.argmax())
-        if gradient[up] - a @ gradient <= precision:
-            break
-        curvature = np.maximum(diagonal + diagonal[up] - 2.0 * products[up], 1e-300)
-        slope = gradient[up] - gradient
-        step = np.minimum(slope / curvature, a)
-        step[up] = 0.0
-        gain = step * (slope - 0.5 * curvature * step)
-        down = int(gain.argmax())
-        if not step[down] > 0:
-            break
-        moved = float(step[down])
-        a[up] += moved
-        a[down] -= moved
-        gradient -= moved * (products[up] - products[down])
-    return a
