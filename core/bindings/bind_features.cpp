@@ -10,6 +10,7 @@
 #include "bindings/bindings.h"
 #include "cpu/thread_pool.h"
 #include "features/features.h"
+#include "features/sparse.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -181,9 +182,59 @@ void bind_terms(nb::module_& m) {
         "flat[start[j] + y] += rows[j, y]; start must rise.");
 }
 
+using Matrix = nb::ndarray<double, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+// dense and out: matrices of as many rows as they are to have, `rows` or `columns` of the sparse one.
+SparseRows sparse_view(const In<int64_t>& indptr, const In<int32_t>& indices, const In<double>& data, int64_t columns,
+                       const In<double, 2>& dense, const Matrix& out, bool transposed) {
+    SparseRows sparse;
+    sparse.rows = static_cast<int64_t>(indptr.size()) - 1;
+    sparse.columns = columns;
+    sparse.indptr = indptr.data();
+    sparse.indices = indices.data();
+    sparse.data = data.data();
+    const auto count = static_cast<int64_t>(indices.size());
+    const int64_t before = transposed ? sparse.rows : columns, after = transposed ? columns : sparse.rows;
+    bool fits = sparse.rows >= 0 && static_cast<int64_t>(data.size()) == count && dense.shape(1) % 8 == 0 &&
+                out.shape(1) == dense.shape(1) && static_cast<int64_t>(dense.shape(0)) == before &&
+                static_cast<int64_t>(out.shape(0)) == after && sparse.indptr[0] == 0 &&
+                sparse.indptr[sparse.rows] == count;
+    for (int64_t n = 0; fits && n < sparse.rows; ++n) fits = sparse.indptr[n] <= sparse.indptr[n + 1];
+    for (int64_t k = 0; fits && k < count; ++k) fits = sparse.indices[k] >= 0 && sparse.indices[k] < columns;
+    if (!fits)
+        throw std::invalid_argument(
+            "expected rows within the matrix, and dense matrices that fit it, their width a "
+            "multiple of 8");
+    return sparse;
+}
+
+void bind_sparse(nb::module_& m) {
+    m.def(
+        "sparse_product",
+        [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double, 2> dense, Matrix out, int threads) {
+            const SparseRows sparse = sparse_view(indptr, indices, data, dense.shape(0), dense, out, false);
+            nb::gil_scoped_release release;
+            multiply(sparse, dense.data(), dense.shape(1), out.data(), threads_or_default(threads));
+        },
+        "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "dense"_a.noconvert(),
+        "out"_a.noconvert(), "threads"_a = 0,
+        "out [N, W] = X [N, F] dense [F, W], X in compressed rows, W a multiple of 8.");
+    m.def(
+        "sparse_transposed_product",
+        [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double, 2> dense, Matrix out, int threads) {
+            const SparseRows sparse = sparse_view(indptr, indices, data, out.shape(0), dense, out, true);
+            nb::gil_scoped_release release;
+            multiply_transposed(sparse, dense.data(), dense.shape(1), out.data(), threads_or_default(threads));
+        },
+        "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "dense"_a.noconvert(),
+        "out"_a.noconvert(), "threads"_a = 0,
+        "out [F, W] = X^T dense [N, W], X [N, F] in compressed rows, W a multiple of 8.");
+}
+
 }  // namespace
 
 void bind_features(nb::module_& m) {
+    bind_sparse(m);
     bind_terms<double>(m);
     bind_terms<float>(m);
 }

@@ -17,6 +17,7 @@ from blendfield.learning.chains.passes import LongArray
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.pieces import BlockShape, BoundBlock, Linear, Piece
 from blendfield.model.sample import Sample
+from blendfield.model.sparse import SparseRows
 from blendfield.model.weights import WeightLayout
 
 
@@ -56,7 +57,7 @@ class ChainFeatures:
         for name, pieces in gathered.items():
             offset = layout.offset(name)
             if sum(len(place) for _, place in pieces) == self.count and all(isinstance(p, Linear) for p, _ in pieces):
-                self._nodes.append(_Nodes(offset, labels, [(p.features, place) for p, place in pieces]))  # type: ignore
+                self._nodes.append(_Nodes(offset, labels, [(p.features, place) for p, place in pieces], threads))  # type: ignore
             else:
                 moved = [replace(piece, start=place * labels) for piece, place in pieces]
                 rest.append(BoundBlock(name, shapes[name], _by_start(moved)))
@@ -106,14 +107,12 @@ class ChainFeatures:
 class _Nodes:
     """Linear features of all positions, float64 [N, F], dense or CSR."""
 
-    def __init__(self, offset: int, labels: int, parts: list[tuple[Any, LongArray]]) -> None:
+    def __init__(self, offset: int, labels: int, parts: list[tuple[Any, LongArray]], threads: int | None) -> None:
         order = np.argsort(np.concatenate([place for _, place in parts]))
         self.features = _stacked([features for features, _ in parts])[order]
         self.sparse = hasattr(self.features, "tocsr")
         if self.sparse:
-            from scipy.sparse import csr_array
-
-            self.transposed: Any = csr_array(self.features.T)
+            self.features = SparseRows(self.features, threads)
         else:
             self.transposed = np.ascontiguousarray(self.features.T)
         self.labels = labels
@@ -123,15 +122,14 @@ class _Nodes:
         """unary += W X^T."""
         matrix = weights[self.part].reshape(self.labels, -1)
         if self.sparse:
-            unary += (self.features @ np.ascontiguousarray(matrix.T)).T
+            unary += self.features.times(matrix).T
         else:
             unary += matrix @ self.transposed
 
     def moments(self, nodes: FloatArray, out: FloatArray, squared: bool = False) -> None:
         """out += nodes X, or nodes X^2."""
         if self.sparse:
-            matrix = self.transposed.power(2) if squared else self.transposed
-            product = (matrix @ np.ascontiguousarray(nodes.T)).T
+            product = self.features.transposed_times(nodes, squared).T
         else:
             product = nodes @ (self.features**2 if squared else self.features)
         part = out[self.part].reshape(self.labels, -1)
