@@ -6,7 +6,7 @@ from learning_models import random_problem
 
 import blendfield as bf
 from blendfield.learning import CuttingPlaneTrainer, FrankWolfeTrainer, SubgradientTrainer
-from blendfield.learning.rivals.cutting_plane import solve_simplex
+from blendfield.learning.simplex import solve_simplex
 from blendfield.testing.learning_oracles import exact_objective
 
 TRAINERS = (
