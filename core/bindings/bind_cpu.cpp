@@ -196,6 +196,16 @@ class BoundProblem {
         return to_numpy(std::move(labels));
     }
 
+    Output<int64_t> block_search(Array<int64_t> start, int64_t rounds, uint64_t seed) const {
+        check(start);
+        std::vector<int64_t> labels(start.data(), start.data() + start.size());
+        {
+            nb::gil_scoped_release release;
+            problem_->block_search(labels.data(), rounds, seed);
+        }
+        return to_numpy(std::move(labels));
+    }
+
     void allocate_history(int64_t slots) { problem_->allocate_history(std::max<int64_t>(slots, 0)); }
     void clear_history() { problem_->clear_history(); }
     void save_point() {
@@ -265,6 +275,7 @@ void bind_problem(nb::module_& m, const char* name) {
         .def("belief_labels", &P::belief_labels)
         .def("decode", &P::decode)
         .def("local_search", &P::local_search, "labels"_a, "max_passes"_a)
+        .def("block_search", &P::block_search, "labels"_a, "rounds"_a, "seed"_a)
         .def("allocate_history", &P::allocate_history, "slots"_a)
         .def("clear_history", &P::clear_history)
         .def("save_point", &P::save_point)

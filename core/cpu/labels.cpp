@@ -5,25 +5,11 @@
 #include <numeric>
 
 #include "cpu/problem.h"
+#include "cpu/rank.h"
 
 namespace blendfield {
 
 namespace {
-
-// A sum of potentials in which forbidden terms are counted, so that infeasible labellings still compare.
-struct Rank {
-    int forbidden = 0;
-    double total = 0;
-    void add(double term) {
-        if (std::isinf(term))
-            ++forbidden;
-        else
-            total += term;
-    }
-    bool better_than(const Rank& other) const {
-        return forbidden != other.forbidden ? forbidden < other.forbidden : total > other.total;
-    }
-};
 
 // For every variable the regions that contain it, as compressed rows.
 struct Incidence {

@@ -80,6 +80,7 @@ class Problem {
     void decode(int64_t* labels) const;
     void belief_labels(int64_t* labels) const;
     void local_search(int64_t* labels, int64_t max_passes) const;
+    void block_search(int64_t* labels, int64_t rounds, uint64_t seed) const;
 
     // History of the mixing: see Problem in backends/protocol.py.
     void allocate_history(int64_t slots);

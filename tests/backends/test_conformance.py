@@ -147,6 +147,7 @@ FAULTS: list[tuple[type[ReferenceProblem], str]] = [
     (fault("decode", np.zeros_like), "decode"),
     (fault("decode", lambda labels: labels - 1), "decode"),
     (fault("local_search", np.zeros_like), "local_search"),
+    (fault("block_search", np.zeros_like), "block_search"),
     (fault("push", lambda products: products + 1.0), "history"),
 ]
 

@@ -110,6 +110,10 @@ class CpuProblem:
         better: LabelArray = self._core.local_search(np.ascontiguousarray(labels, dtype=np.int64), max_passes)
         return better
 
+    def block_search(self, labels: LabelArray, rounds: int, seed: int) -> LabelArray:
+        better: LabelArray = self._core.block_search(np.ascontiguousarray(labels, dtype=np.int64), rounds, seed)
+        return better
+
     def mix(self, weights: FloatArray) -> None:
         self._core.mix(np.ascontiguousarray(weights, dtype=np.float64))
 

@@ -184,6 +184,18 @@ class Problem(Protocol):
         when it is among the best, else the lowest of the best is taken.
         """
 
+    def block_search(self, labels: LabelArray, rounds: int, seed: int) -> LabelArray:
+        """int64 [V]: from `labels`, `rounds` rounds of block moves, the k-th with the random numbers of seed + k.
+
+        A block move sets all variables of a random induced forest (no region closes a cycle) at once to their best
+        labels given the others: fewest -inf terms first, then the largest sum, ties to the lowest label given the
+        parent's, from the first variable of a tree that was taken. A round forces new labels upon one in 64 of the
+        variables with more than one allowed label, each with up to four more on a random walk; four moves of the
+        others; two of all. New labels that hang together through regions are then taken back where they are worse.
+        `reference_search` says which random number is used where.
+        """
+        ...
+
     def allocate_history(self, slots: int) -> None:
         """Make room for `slots` = m pairs (f, g) of message vectors, all empty."""
 

@@ -23,6 +23,7 @@ from blendfield.backends.protocol import (
     unusable_potential,
 )
 from blendfield.backends.reference_certificate import consistent_beliefs, gaps
+from blendfield.backends.reference_search import BlockSearch
 from blendfield.backends.reference_tables import BoolArray, Link, arc_consistent_support, soft_max
 from blendfield.errors import OptionError
 
@@ -268,6 +269,14 @@ class ReferenceProblem:
                     labels[variable] = np.flatnonzero(best)[0]
             if np.array_equal(before, labels):
                 break
+        return labels
+
+    def block_search(self, labels: LabelArray, rounds: int, seed: int) -> LabelArray:
+        labels = np.array(labels, dtype=np.int64)
+        tables = [np.where(s, t, -np.inf) for s, t in zip(self.support, self.theta, strict=True)]
+        search = BlockSearch(self.regions, tables, labels)
+        for k in range(rounds):
+            search.round(seed + k)
         return labels
 
     # History of the mixing.

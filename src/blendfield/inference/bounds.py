@@ -98,11 +98,14 @@ class Bounds:
     def find_labels(self) -> None:
         """Round in two ways, search locally, keep the best labelling of each segment."""
         for start in (self.problem.decode(), self.problem.belief_labels()):
-            labels = self.problem.local_search(start, SEARCH_PASSES)
-            score = self.problem.score(labels)
-            better = score > self.score
-            self.score = np.where(better, score, self.score)
-            self.labels = np.where(better[self._segment_of_variable], labels, self.labels)
+            self.offer(self.problem.local_search(start, SEARCH_PASSES))
+
+    def offer(self, labels: LabelArray) -> None:
+        """Keep `labels`, int64 [V], on the segments where they are better."""
+        score = self.problem.score(labels)
+        better = score > self.score
+        self.score = np.where(better, score, self.score)
+        self.labels = np.where(better[self._segment_of_variable], labels, self.labels)
 
     def restore_messages(self) -> None:
         """Put the best messages back into the problem."""
@@ -127,8 +130,14 @@ class Bounds:
 
     def converged(self) -> BoolArray:
         """bool [N]: error <= tolerance * max(1, |upper|)."""
-        scale = np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
-        return np.asarray(self.errors() <= self.tolerance * scale)
+        return np.asarray(self.errors() <= self._allowed())
+
+    def labels_are_best(self) -> bool:
+        """At epsilon = 0: no labelling of any model can be better by more than the tolerance."""
+        return bool((self.models.per_model(self.upper - self.score) <= self._allowed()).all())
+
+    def _allowed(self) -> FloatArray:
+        return self.tolerance * np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
 
     def certified(self) -> BoolArray:
         """bool [N]: lower and upper are bounds."""

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from blendfield.backends.protocol import Problem, RealArray
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.norm_product import Monitor, Sweeper
+from blendfield.inference.search import LabelSearch
 
 FACTOR = 0.2
 """from one temperature to the next"""
@@ -41,6 +42,7 @@ class Continuation:
         self.coldest = COLDEST[monitor.options.dtype] * hottest
         self.round = monitor.options.certificate_every or ROUND
         self.one_sweep = bounds.models.one_sweep
+        self.search = LabelSearch(problem, bounds, monitor)
 
     def solve(self, warm: bool) -> str:
         """Returns the reason to stop. `warm`: the messages are worth something, so start colder."""
@@ -53,9 +55,9 @@ class Continuation:
         self.monitor.watch_progress = False
         if warm:
             self.temperature *= FACTOR**2
-            self.certify()
-            if (reason := self.monitor.report()) is not None:
-                return reason
+        self.certify()  # without messages the bound may well be better than after some sweeps at a high temperature
+        if (warm or self.bounds.converged().all()) and (reason := self.monitor.report()) is not None:
+            return reason
         while True:
             if (reason := self._solve_at_temperature()) is not None:
                 return reason
@@ -97,6 +99,7 @@ class Continuation:
         self.problem.set_epsilon(0.0)
         self.bounds.certify(self.temperature, ~self.one_sweep)
         self.bounds.find_labels()
+        self.search.improve()
 
 
 def potential_scale(tables: RealArray, offsets: npt.NDArray[np.int64]) -> float:

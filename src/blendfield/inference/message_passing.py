@@ -37,6 +37,9 @@ from blendfield.inference.result import Result
 from blendfield.inference.solution import ProblemSolution
 from blendfield.inference.task import Task
 
+SWEEPING = 0.5
+"""share of the time limit for sweeps, where better labels are to be searched for afterwards"""
+
 
 def norm_product(task: Task) -> Outcome:
     """Block descent on F; at epsilon = 0 by continuation from warmer temperatures."""
@@ -101,14 +104,20 @@ def solve_compiled(
         run = partial(solve, problem, bounds, monitor, sweeper, annealing)
     else:
         run = partial(continuation.solve, warm)
+    if continuation and options.restarts:
+        monitor.share_of_time = SWEEPING
     try:
         reason = run()
+        if continuation and options.restarts and reason != "callback":
+            if monitor.certified_at != monitor.iteration:
+                continuation.certify()
+            reason = continuation.search.restart(options.restarts, reason)
     except KeyboardInterrupt:
         reason = "interrupted"
         sweeper.recover()
     _finish(problem, bounds, monitor, continuation)
     smoothing = continuation.temperature if continuation else bounds.smoothing
-    solution = ProblemSolution(models, problem, options.epsilon, smoothing, bounds.score)
+    solution = ProblemSolution(models, problem, options.epsilon, smoothing, bounds.labels, bounds.score, options.dtype)
     return _outcome(models, bounds, monitor, solution, reason)
 
 

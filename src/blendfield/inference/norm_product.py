@@ -217,6 +217,8 @@ class Monitor:
         self.options = options
         self.bounds = bounds
         self.started = started
+        self.share_of_time = 1.0
+        """of the time limit, for sweeps"""
         self.iteration = 0
         self.certified_at = -1
         self.certificates = 0
@@ -242,9 +244,11 @@ class Monitor:
         """The reason to stop before another sweep, if there is one."""
         if self.iteration >= self.options.max_iterations:
             return "max_iterations"
-        if self.options.time_limit is not None and self.elapsed() >= self.options.time_limit:
-            return "time_limit"
-        return None
+        return "time_limit" if self.late(self.share_of_time) else None
+
+    def late(self, share: float = 1.0) -> bool:
+        """That share of the time there is has gone."""
+        return self.options.time_limit is not None and self.elapsed() >= share * self.options.time_limit
 
     def certificate_due(self) -> bool:
         """After 1, 2, 4, 8 sweeps, then after a quarter more each time, and after the last: never by the clock."""
@@ -274,10 +278,10 @@ class Monitor:
             progress = Progress(self.iteration, total_upper, total_lower, float(gap.sum()), self.seconds[-1])
             answer = self.options.callback(progress)
             stop = isinstance(answer, (bool, np.bool_)) and bool(answer)
-        if self.bounds.converged().all():
-            return "converged"
         if stop:
             return "callback"
+        if self.bounds.converged().all():
+            return "converged"
         return "stalled" if self._stalled() else None
 
     def record(self) -> tuple[FloatArray, FloatArray, FloatArray]:

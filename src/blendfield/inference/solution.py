@@ -8,8 +8,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from blendfield.backends.protocol import FloatArray, Problem, RealArray
+from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
 from blendfield.graph import RegionGraph
+from blendfield.inference.certainty import certain_labels
 from blendfield.inference.messages import Messages, model_messages
 from blendfield.inference.program import Models
 
@@ -40,17 +41,26 @@ class ProblemSolution:
     """A compiled problem in its last state."""
 
     def __init__(
-        self, models: Models, problem: Problem, epsilon: float, smoothing: float | None, score: FloatArray
+        self,
+        models: Models,
+        problem: Problem,
+        epsilon: float,
+        smoothing: float | None,
+        labels: LabelArray,
+        score: FloatArray,
+        dtype: str,
     ) -> None:
         """`smoothing`: temperature of the certificate's candidates at epsilon = 0.
 
-        `score`: float64 [segments], of the best labelling found.
+        `labels`, int64 [V]: the best found, and their `score`, float64 [segments].
         """
         self.models = models
         self._problem: Problem | None = problem
         self._epsilon = epsilon
         self._smoothing = smoothing
+        self._labels = labels
         self._score = score
+        self._dtype = dtype
         self._beliefs: RealArray | None = None
         self._messages: RealArray | None = None
         self._region_gaps: FloatArray | None = None
@@ -75,7 +85,12 @@ class ProblemSolution:
 
     def certain(self) -> BoolArray:
         if self._certain is None:
-            self._certain = np.zeros(self.models.program.graph.num_variables, dtype=bool)
+            if self._epsilon > 0:
+                self._certain = np.zeros(self.models.program.graph.num_variables, dtype=bool)
+            else:
+                problem = self._state()
+                upper = problem.value(0.0)
+                self._certain = certain_labels(self.models, problem, upper, self._score, self._labels, self._dtype)
         return self._certain
 
     def _state(self) -> Problem:

@@ -519,6 +519,27 @@ def check_local_search(backend: Backend, rng: np.random.Generator, tolerance: To
                     raise AssertionError(f"{what}: made the score worse")
 
 
+def check_block_search(backend: Backend, rng: np.random.Generator, tolerance: Tolerance) -> None:
+    """The same labels as the reference, with ties and without; never worse; rounds may be made one by one."""
+    del tolerance
+    for case in random_cases(rng):
+        part = float(rng.choice([0.0, 0.35]))
+        for integer in (False, True):
+            tables = random_tables(rng, case.program.graph, forbidden=part, integer=integer)
+            other = replace(case, tables=tables)
+            mine, reference = other.compile(backend), other.compile(ReferenceBackend())
+            labels = random_labels(rng, case.program.graph)
+            start, seed = labels.copy(), int(rng.integers(2**62))
+            what = f"{case.name}, integer {integer}: block search"
+            found = _valid(mine.block_search(labels, 3, seed), case)
+            _assert_same(labels, start, f"{what}: the caller's labels")
+            _assert_same(found, reference.block_search(labels, 3, seed), what)
+            one = mine.block_search(labels, 1, seed)
+            _assert_same(found, mine.block_search(one, 2, seed + 1), f"{what}: one round after the other")
+            if not reference.score(found).sum() >= reference.score(start).sum() - 1e-9:
+                raise AssertionError(f"{what}: made the score worse")
+
+
 # History, threads, memory.
 
 
@@ -641,6 +662,7 @@ CHECKS: tuple[Check, ...] = (
     check_score,
     check_decode,
     check_local_search,
+    check_block_search,
     check_history,
     check_threads,
     check_memory,

@@ -517,6 +517,10 @@ class CudaProblem:
         result: LabelArray = self._on_host(messages=False).local_search(labels, max_passes)
         return result
 
+    def block_search(self, labels: LabelArray, rounds: int, seed: int) -> LabelArray:
+        result: LabelArray = self._on_host(messages=False).block_search(labels, rounds, seed)
+        return result
+
     # History of the mixing.
 
     def allocate_history(self, slots: int) -> None:
