@@ -39,7 +39,8 @@ def test_restarts_end_with_the_time_and_tell_the_callback():
     result = bf.infer(graph, tables, epsilon=0, restarts=10**9, time_limit=0.6, callback=seen.append)
     assert time.perf_counter() - started < 10  # seconds of a busy machine
     assert result.stop_reason == "time_limit"
-    assert len(seen) > 1 and seen[-1].lower <= result.score + 1e-9
+    assert len(seen) > 1
+    assert seen[-1].lower <= result.score + 1e-9
     stopped = bf.infer(graph, tables, epsilon=0, restarts=10**9, max_iterations=10, callback=lambda progress: True)
     assert stopped.stop_reason == "callback"
 
@@ -48,7 +49,8 @@ def test_nothing_is_searched_for_when_the_bounds_meet():
     rng = np.random.default_rng(0)
     graph = random_forest(rng)
     result = bf.infer(graph, random_tables(rng, graph), epsilon=0, counting_numbers="bethe", restarts=10**9)
-    assert result.converged and result.iterations == 1
+    assert result.converged
+    assert result.iterations == 1
 
 
 def test_the_bound_is_at_least_that_without_messages():
