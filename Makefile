@@ -72,7 +72,7 @@ $(VENV)/.tools: pyproject.toml
 	touch $@
 
 $(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
-	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e '.[plot,images,networkx,ray,test,check]'
+	PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/python -m pip install -q --no-build-isolation -e '.[plot,images,networkx,ray,partition,test,check]'
 	touch $@
 
 clean:

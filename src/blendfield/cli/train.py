@@ -33,13 +33,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     stop.add_argument("--max-iterations", metavar="N", type=integer(0))
     machine = parser.add_argument_group("machine")
     machine.add_argument("--threads", metavar="N", type=integer(1), help="default: all cores")
+    machine.add_argument("--engine", choices=("local", "ray"), help="where the samples are; default: local")
+    machine.add_argument(
+        "--address", metavar="A", dest="engine_address", help="of a Ray cluster: auto (default), local or HOST:PORT"
+    )
+    machine.add_argument(
+        "--workers",
+        metavar="N",
+        dest="engine_workers",
+        type=integer(1),
+        help="on the cluster; default: one per machine",
+    )
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print JSON instead of the summary")
     output.add_argument("--quiet", "-q", action="store_true", help="no progress line")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    names = ("time_limit", "tolerance", "max_iterations", "threads")
+    names = ("time_limit", "tolerance", "max_iterations", "threads", "engine", "engine_address", "engine_workers")
     changes = {name: getattr(arguments, name) for name in names if getattr(arguments, name) is not None}
     given = read_configuration(arguments.configuration, {**changes, "verbose": not arguments.quiet})
     model = arguments.output or given.model

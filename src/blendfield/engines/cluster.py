@@ -41,6 +41,8 @@ def connect(cluster: Cluster) -> Any:
         return ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     address = cluster.address
+    if address not in ("auto", "local"):
+        _require_answer(address)
     try:
         if address == "local":
             cpus = max(os.cpu_count() or 1, (cluster.workers or 1) * (cluster.threads or 1))
@@ -53,8 +55,6 @@ def connect(cluster: Cluster) -> Any:
                 **quiet,
             )
         else:
-            if address != "auto":
-                _require_answer(address)
             ray.init(address=address, **quiet)
     except (ConnectionError, RuntimeError, ValueError, OSError) as fault:
         raise EngineError(f"engine 'ray': {_reason(address, fault)}") from fault

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from blendfield.backends.protocol import FloatArray, RealArray
+from blendfield.engines.exchange import NOWHERE, Exchange
 from blendfield.engines.protocol import Certificate, Chunk, Evaluation, Request, SoftEvaluation, Trial
 from blendfield.engines.sums import total
 
@@ -12,7 +13,9 @@ from blendfield.engines.sums import total
 class LocalEngine:
     """See `engines.protocol.Engine`."""
 
-    def __init__(self, chunks: Sequence[Chunk]) -> None:
+    def __init__(self, chunks: Sequence[Chunk], exchange: Exchange | None = None) -> None:
+        """`exchange`: where chunks share regions."""
+        self._exchange = exchange or Exchange([NOWHERE] * len(chunks))
         self.chunks: list[Chunk] = list(chunks)
         self.num_weights = self.chunks[0].num_weights
         self.exact = all(chunk.all_exact for chunk in self.chunks)
@@ -29,7 +32,10 @@ class LocalEngine:
             chunk.set_epsilon(epsilon)
 
     def iterate(self, request: Request) -> Evaluation:
-        return total([chunk.iterate(request) for chunk in self.chunks])
+        if not self._exchange.needed:
+            return total([chunk.iterate(request) for chunk in self.chunks])
+        shared = self._exchange.means([chunk.advance(request) for chunk in self.chunks])
+        return total([chunk.finish(request, own) for chunk, own in zip(self.chunks, shared, strict=True)])
 
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
         return total([chunk.trial(weights, direction, steps, restore) for chunk in self.chunks])
@@ -50,6 +56,9 @@ class LocalEngine:
     def set_messages(self, messages: list[RealArray]) -> None:
         for chunk, flat in zip(self.chunks, messages, strict=True):
             chunk.set_messages(flat)
+
+    def beliefs(self) -> list[RealArray]:
+        return [chunk.beliefs() for chunk in self.chunks]
 
     def close(self) -> None:
         self.chunks = []

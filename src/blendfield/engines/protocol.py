@@ -143,13 +143,25 @@ class Chunk(Protocol):
 
     def allocate(self, slots: int) -> None: ...
     def set_epsilon(self, epsilon: float) -> None: ...
-    def iterate(self, request: Request) -> Evaluation: ...
+    def iterate(self, request: Request) -> Evaluation:
+        """Both halves, of a chunk that shares nothing."""
+        ...
+
+    def advance(self, request: Request) -> FloatArray:
+        """The first half of an iteration, up to the sweeps; float64 [n]: what it tells those it shares regions with."""
+        ...
+
+    def finish(self, request: Request, shared: FloatArray) -> Evaluation:
+        """The second half; shared: float64 [n], the mean of what they told."""
+        ...
+
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial: ...
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate: ...
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float: ...
     def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation: ...
     def messages(self) -> RealArray: ...
     def set_messages(self, flat: RealArray) -> None: ...
+    def beliefs(self) -> RealArray: ...
     def fill_history(self) -> None:
         """Let every slot hold the present messages, without residual: whatever is mixed or restored next is they."""
         ...
@@ -161,6 +173,10 @@ class Recipe(Protocol):
     @property
     def size(self) -> int:
         """Table entries: how much work it is."""
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """int64 [n]: which entries of regions that several chunks share it has; of most there are none."""
 
     def build(self, threads: int | None) -> Chunk:
         """Compile it; messages are zero."""
@@ -220,6 +236,9 @@ class Engine(Protocol):
 
     def set_messages(self, messages: list[RealArray]) -> None:
         """The reverse of `messages`."""
+
+    def beliefs(self) -> list[RealArray]:
+        """The beliefs of every chunk at its messages, float [tables layout]."""
 
     def close(self) -> None:
         """Give everything back."""

@@ -16,6 +16,7 @@ from typing import Any
 
 from blendfield.backends.protocol import FloatArray, RealArray
 from blendfield.engines.cluster import Cluster, check_version, connect, reason_of_failure
+from blendfield.engines.exchange import Exchange
 from blendfield.engines.placement import contiguous, spread
 from blendfield.engines.protocol import (
     Certificate,
@@ -26,7 +27,7 @@ from blendfield.engines.protocol import (
     SoftEvaluation,
     Trial,
 )
-from blendfield.engines.shard import ChunkFacts, NotHere, Present, Shard
+from blendfield.engines.shard import SUMS, WEIGHT_VECTORS, ChunkFacts, NotHere, Present, Shard
 from blendfield.engines.sums import whole
 from blendfield.engines.support import Support
 from blendfield.errors import BlendfieldError, EngineError
@@ -78,6 +79,7 @@ class RayEngine:
         self.bytes_asked = self.bytes_answered = 0
         """sent to and received from workers in rounds, without what Ray adds"""
         self.workers: list[Worker] = []
+        self._exchange = Exchange([])
 
     def shares(self) -> int:
         """Into how many chunks, at least, the set should be cut."""
@@ -87,6 +89,7 @@ class RayEngine:
     def place(self, recipes: Sequence[Recipe]) -> None:
         """Start the workers and let them make the chunks."""
         self._recipes = recipes
+        self._exchange = Exchange([recipe.places for recipe in recipes])
         try:
             self._start()
             facts = self._place_all()
@@ -118,7 +121,12 @@ class RayEngine:
 
     def iterate(self, request: Request) -> Evaluation:
         self._present = replace(self._present, weights=request.weights)
-        answer: Evaluation = self._sum("iterate", request)
+        if self._exchange.needed:
+            told = self._ask("advance", request)
+            means = self._exchange.means([told[0, number] for number in range(len(self._recipes))])
+            answer: Evaluation = self._sum("finish", request, private=dict(enumerate(means)))
+        else:
+            answer = self._sum("iterate", request)
         self._relieve_the_slow()
         return answer
 
@@ -154,6 +162,10 @@ class RayEngine:
             except MessagesLost as lost:
                 logger.warning("%s", lost)
 
+    def beliefs(self) -> list[RealArray]:
+        answers = self._ask("beliefs")
+        return [answers[0, number] for number in range(len(self._recipes))]
+
     def close(self) -> None:
         for worker in self.workers:
             self._ray.kill(worker.actor)
@@ -177,7 +189,7 @@ class RayEngine:
             lost, self._lost = self._lost, ""
             raise MessagesLost(lost)
         private = private or {}
-        packed = self._packed(arguments)
+        packed = self._packed(arguments, WEIGHT_VECTORS.get(method, 0))
         asked = {}
         for number, worker in enumerate(self.workers):
             if worker.chunks:
@@ -188,20 +200,24 @@ class RayEngine:
         replies, failures = self._gather(asked)
         for number, (answers, seconds) in replies.items():
             self.bytes_answered += _size(answers)
-            nodes.update({node: self.workers[number].support.widen(answer) for node, answer in answers.items()})
-            if method == "iterate":
+            if method in SUMS:
+                answers = {node: self.workers[number].support.widen(answer) for node, answer in answers.items()}
+            nodes.update(answers)
+            if method in ("iterate", "advance"):
                 self.workers[number].seconds = seconds
         if failures:
             raise MessagesLost(self._replace(failures))
         self._losses.clear()
         return nodes
 
-    def _packed(self, arguments: Sequence[Any]) -> list[Any]:
-        """What each worker is sent: of weights only those that it touches, and what is large by way of the store."""
+    def _packed(self, arguments: Sequence[Any], vectors: int) -> list[Any]:
+        """What each worker is sent: of weights (the first arguments) only those that it touches, and what is large by
+        way of the store.
+        """
         packed: list[Any] = []
         shared: Any = None
         for worker in self.workers:
-            own = [worker.support.narrow(value) for value in arguments]
+            own = [worker.support.narrow(value) if k < vectors else value for k, value in enumerate(arguments)]
             if worker.support.places is not None or (size := _size(own)) < LARGE:
                 self.bytes_asked += _size(own)
                 packed.append(own)
@@ -284,7 +300,7 @@ class RayEngine:
             recipes = {chunk: self._recipes[chunk] for chunk in chunks}
             known = {chunk: messages[chunk] for chunk in chunks if chunk in messages}
             asked[number] = self.workers[number].actor.build.remote(recipes, self._present, known)
-        replies, _ = self._gather(asked)
+        replies, _ = self._gather(asked, max(STARTING, self.cluster.timeout))
         facts: dict[int, ChunkFacts] = {}
         for number, (own, support) in replies.items():
             facts.update(own)

@@ -17,8 +17,10 @@ from blendfield.engines.protocol import Chunk, Recipe, Request
 from blendfield.engines.sums import Node, fold
 from blendfield.engines.support import Support
 
-WEIGHT_VECTORS = {"iterate": 0, "trial": 2, "certificate": 1, "complete": 1, "soft": 1}
-"""how many of a question's first arguments are float64 [K]"""
+WEIGHT_VECTORS = {"iterate": 1, "finish": 1, "trial": 2, "certificate": 1, "complete": 1, "soft": 1, "advance": 1}
+"""how many of a question's first arguments are, or hold, float64 [K]"""
+SUMS = ("iterate", "finish", "trial", "certificate", "complete", "soft")
+"""questions whose answers are added up"""
 FIRST_SWEEPS = 5
 """of a chunk whose messages begin at zero in the middle of a run"""
 
@@ -92,20 +94,18 @@ class Shard:
         self, expected: Sequence[int], method: str, arguments: Sequence[Any], private: Mapping[int, Any]
     ) -> tuple[dict[Node, Any], float]:
         """(sums of the chunks' answers by node, seconds). `private`: an argument of each chunk's own, behind the first
-        one. Answers that are None, or are no sums (`messages`), come one per chunk.
+        one. Answers that are no sums come one per chunk.
         """
         if set(expected) != set(self._chunks):
             raise NotHere(f"expected chunks {sorted(expected)}, have {sorted(self._chunks)}")
         started = time.perf_counter()
         vectors = WEIGHT_VECTORS.get(method, 0)
         shared = [self.support.widen(value) if k < vectors else value for k, value in enumerate(arguments)]
-        if method == "iterate":
-            shared = [self.support.widen(shared[0])]
         answers: dict[Node, Any] = {}
         for number in sorted(self._chunks):
             own = [*shared[:1], private[number], *shared[1:]] if number in private else shared
             answers[0, number] = getattr(self._chunks[number], method)(*own)
-        if method in WEIGHT_VECTORS:
+        if method in SUMS:
             answers = {node: self.support.narrow(answer) for node, answer in fold(answers, self.count).items()}
         return answers, time.perf_counter() - started
 
@@ -125,5 +125,5 @@ class Shard:
             if chunk.hidden:
                 epsilon = present.epsilon or 0.0
                 chunk.complete(present.weights, *(present.completion or (epsilon, epsilon or chunk.scale)))
-            chunk.iterate(Request(weights=present.weights, sweeps=FIRST_SWEEPS))
+            chunk.advance(Request(weights=present.weights, sweeps=FIRST_SWEEPS))
         chunk.fill_history()

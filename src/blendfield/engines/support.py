@@ -35,7 +35,7 @@ class Support:
     @classmethod
     def of(cls, touched: npt.NDArray[np.bool_]) -> Support:
         """touched: bool [K]."""
-        if touched.mean() >= DENSE:
+        if touched.sum() >= DENSE * len(touched):
             return cls(len(touched))
         return cls(len(touched), np.flatnonzero(touched).astype(np.int64))
 

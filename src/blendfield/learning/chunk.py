@@ -166,6 +166,10 @@ class Chunk:
 
     def iterate(self, request: Request) -> Evaluation:
         """See `engines.protocol.Request`."""
+        return self.finish(request, self.advance(request))
+
+    def advance(self, request: Request) -> FloatArray:
+        """See `engines.protocol.Chunk`; nothing is shared: float64 [0]."""
         problem = self.problem
         if request.mixing is not None:
             problem.mix(request.mixing)
@@ -179,9 +183,17 @@ class Chunk:
         if request.slot is not None:
             problem.save_point()
         problem.sweep(request.sweeps)
+        return np.zeros(0)
+
+    def finish(self, request: Request, shared: FloatArray) -> Evaluation:
+        """See `engines.protocol.Chunk`."""
         found = self.potentials.evaluate(request.curvature, request.slot)
         value, gradient = found.value - self._truth(request.weights), found.moments - self.true_moments
         return Evaluation(value, gradient, found.curvature, found.products)
+
+    def beliefs(self) -> RealArray:
+        """float [tables layout]"""
+        return self.problem.beliefs()
 
     def soft(self, weights: FloatArray, messages: FloatArray, gamma: float, curvature: bool) -> SoftEvaluation:
         """See `engines.protocol.SoftEvaluation`."""

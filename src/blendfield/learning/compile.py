@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
+from blendfield.engines.exchange import Exchange
 from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import Engine
 from blendfield.errors import OptionError
+from blendfield.graph.partition import Cut
 from blendfield.learning.options import LearnerOptions
+from blendfield.learning.parts import cut_samples
 from blendfield.learning.recipe import ChunkRecipe
 from blendfield.learning.regularisers import Regulariser
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.losses import loss_table
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
+
+if TYPE_CHECKING:
+    from blendfield.engines.ray_engine import RayEngine
 
 CHUNK_ENTRIES = 1 << 25
 """table entries compiled together, about"""
@@ -27,10 +33,10 @@ def compile_training_set(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
 ) -> Engine:
     """All samples in chunks, in order, where `options.engine` says."""
+    if options.parts is not None:
+        return cut_training_set(samples, layout, counting_numbers, options)[0]
     if options.engine == "ray":
-        from blendfield.engines.ray_engine import RayEngine
-
-        engine = RayEngine(options.cluster)
+        engine = _ray_engine(options)
         engine.place(recipes_of(samples, layout, counting_numbers, options, engine.shares()))
         return engine
     whole = ChunkRecipe(samples, 0, layout, counting_numbers, options, 0)
@@ -38,6 +44,24 @@ def compile_training_set(
         return LocalEngine([chains])
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)
     return LocalEngine([recipe.build(None) for recipe in recipes])
+
+
+def cut_training_set(
+    samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
+) -> tuple[Engine, list[Cut]]:
+    """Every sample in parts, each a chunk of its own; and how each was cut."""
+    parts, cuts = cut_samples(samples, layout, counting_numbers, options)
+    if options.engine == "ray":
+        engine = _ray_engine(options)
+        engine.place(parts)
+        return engine, cuts
+    return LocalEngine([part.build(None) for part in parts], Exchange([part.places for part in parts])), cuts
+
+
+def _ray_engine(options: LearnerOptions) -> RayEngine:
+    from blendfield.engines.ray_engine import RayEngine
+
+    return RayEngine(options.cluster)
 
 
 def recipes_of(

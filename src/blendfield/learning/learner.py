@@ -70,6 +70,11 @@ class BlendedLearner(Predictor):
     verbose
         Shows a line of progress on the terminal. The logger "blendfield.learning" is told of every certificate anyway.
 
+    parts
+        Cut the graph of every sample into so many parts, which are then placed like samples of their own: for graphs
+        larger than a machine. They exchange what they share once per iteration, so `sweeps` is how seldom. The optimum
+        is the same; the bounds are as tight where all regions that overlap do so in single variables, else there is
+        hardly a lower one.
     engine
         Where the samples are: "local", in this process; "ray", on the workers of a Ray cluster (docs/scale-out.md).
     engine_address, engine_workers, engine_timeout
@@ -108,6 +113,7 @@ class BlendedLearner(Predictor):
         validation_every: int = 10,
         patience: int = 5,
         verbose: bool = False,
+        parts: int | None = None,
         engine: str = "local",
         engine_address: str = "auto",
         engine_workers: int | None = None,
@@ -135,6 +141,7 @@ class BlendedLearner(Predictor):
         self.validation_every = validation_every
         self.patience = patience
         self.verbose = verbose
+        self.parts = parts
         self.engine = engine
         self.engine_address = engine_address
         self.engine_workers = engine_workers

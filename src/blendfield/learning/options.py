@@ -32,6 +32,7 @@ class LearnerOptions:
     validation_every: int
     patience: int
     verbose: bool
+    parts: int | None
     engine: str
     cluster: Cluster
 
@@ -110,9 +111,18 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         validation_every=check_integer("validation_every", learner.validation_every, 1),
         patience=check_integer("patience", learner.patience, 1),
         verbose=learner.verbose,
+        parts=_check_parts(learner, soft),
         engine=check_choice("engine", learner.engine, ("local", "ray")),
         cluster=_check_cluster(learner),
     )
+
+
+def _check_parts(learner: Any, soft: float) -> int | None:
+    if learner.parts is None:
+        return None
+    if soft > 0:
+        raise OptionError("soft_marginalisation and parts cannot be had together")
+    return check_integer("parts", learner.parts, 1, "None or ")
 
 
 def _check_cluster(learner: Any) -> Cluster:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blendfield.engines.exchange import NOWHERE
 from blendfield.engines.protocol import Chunk as AnyChunk
 from blendfield.learning.chains import ChainChunk, chain_chunk
 from blendfield.learning.chunk import Chunk
@@ -29,6 +30,11 @@ class ChunkRecipe:
     counting_numbers: Any
     options: LearnerOptions
     size: int
+
+    @property
+    def places(self) -> npt.NDArray[np.int64]:
+        """int64 [0]: whole samples share nothing."""
+        return NOWHERE
 
     def build(self, threads: int | None) -> AnyChunk:
         """The samples compiled, with so many threads unless the options say otherwise."""

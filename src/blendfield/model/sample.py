@@ -36,6 +36,9 @@ class Sample:
         (as potentials), of which the value at the true labels is taken off.
     weight
         How much the sample counts, > 0: its part of the objective is multiplied by it.
+    positions
+        Where the variables are, float [V, d], such as (row, column) on a grid; only used to cut a large graph into
+        parts (docs/scale-out.md).
     """
 
     graph: RegionGraph
@@ -44,6 +47,7 @@ class Sample:
     """int64 [V], -1 unobserved; None: unknown"""
     loss: Any
     weight: float
+    positions: Any
     blocks: list[BoundBlock]
     """the features, ready for the kernels"""
     fixed: FloatArray | None
@@ -56,6 +60,7 @@ class Sample:
         labels: Any = None,
         loss: Any = "hamming",
         weight: float = 1.0,
+        positions: Any = None,
     ) -> None:
         if not isinstance(graph, RegionGraph):
             raise FeatureError(f"graph: expected a RegionGraph; got {type(graph).__name__}")
@@ -68,6 +73,7 @@ class Sample:
         self.graph = graph
         self.features = features
         self.weight = float(weight)
+        self.positions = positions
         self.loss = loss
         self.labels = None if labels is None else _checked_labels(graph, labels)
         self.blocks = []

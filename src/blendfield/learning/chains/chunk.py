@@ -90,6 +90,18 @@ class ChainChunk:
     def fill_history(self) -> None:
         """Nothing is kept."""
 
+    def beliefs(self) -> RealArray:
+        """They are not written out: `Chunk` serves."""
+        raise NotImplementedError
+
+    def advance(self, request: Request) -> FloatArray:
+        """Nothing to be done, and nothing is shared."""
+        return np.zeros(0)
+
+    def finish(self, request: Request, shared: FloatArray) -> Evaluation:
+        """All of `iterate`."""
+        return self.iterate(request)
+
     def iterate(self, request: Request) -> Evaluation:
         """See `engines.protocol.Request`: the messages are the optimal ones, whatever was asked for them."""
         unary, pair = self.features.potentials(request.weights, self.base)
