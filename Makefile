@@ -12,7 +12,7 @@
 
 PYTHON ?= python3
 JOBS ?= 2
-PYTEST_ARGS ?= -n 2 --dist loadgroup
+PYTEST_ARGS ?= -n 2
 BENCH_ARGS ?=
 VENV := .venv
 BIN := $(VENV)/bin

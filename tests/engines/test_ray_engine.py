@@ -25,10 +25,9 @@ from blendfield.learning.parts_inference import infer_in_parts
 from blendfield.model.weights import WeightLayout
 
 ray = pytest.importorskip("ray")
-pytestmark = [
-    pytest.mark.xdist_group("ray"),
-    pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"),
-]
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::FutureWarning"
+)
 
 STEPS = np.array([1.0, 0.5, 0.0])
 REMOTE = {"engine": "ray", "engine_address": "local", "engine_workers": 2, "threads": 1}
