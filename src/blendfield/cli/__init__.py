@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from blendfield.cli import convert, evaluate, infer, predict, report, show, train
+from blendfield.cli import convert, denoise, evaluate, infer, predict, report, show, train
 from blendfield.errors import BlendfieldError, BlendfieldWarning
 
 COMMANDS = {
@@ -21,6 +21,7 @@ COMMANDS = {
     "infer": infer,
     "show": show,
     "convert": convert,
+    "denoise": denoise,
     "report": report,
 }
 

@@ -21,7 +21,7 @@ def test_experiments(protocol, noise):
     for experiment in found:
         assert (experiment.protocol, experiment.noise) == (protocol, noise)
         assert len(experiment.testing) == 2
-        assert len(experiment.training) == (24 if protocol == "B" else 8)
+        assert len(experiment.training) == (12 if protocol == "B" else 8)
         truths = [image.truth for image in experiment.training]
         mine = clean[experiment.picture]
         if protocol == "A":

@@ -15,6 +15,9 @@ MODELS = ("free", "tied")
 PROTOCOLS = ("A", "B", "C")
 USUAL_MODEL = {"A": "free", "B": "tied", "C": "free"}
 C_GRID = (0.1, 1.0, 10.0)
+RIVALS = ("pseudo-likelihood", "lbp-lbfgs", "lbp-sgd", "mf-lbfgs", "svm", "lbp-smd", "mf-sgd", "mf-smd")
+"""the quickest first"""
+STUDIES = ("accuracy", "temperature", "sharing", "double-loop")
 LARGEST_SIZE = 1024
 
 
@@ -23,9 +26,10 @@ class DenoisingConfiguration:
     """What a study is given. OptionError, one line, for what makes no sense.
 
     noises: "gaussian", "bimodal"; model: "free", "tied", None for the usual one of each protocol; C: a number, None to
-    choose on held-out training images from C_GRID; protocols: of "A", "B", "C"; images: a folder of the user's own
-    binary pictures, "binary_images" for that data set, None for the generated ones; size: pixels a side; copies: noisy
-    images per picture, a fifth of them for testing.
+    choose on held-out training images from C_GRID; loss: Hamming loss in training; both: the blend with the other model
+    and with the other loss too; protocols: of "A", "B", "C"; rivals: of RIVALS; studies: of STUDIES; images: a folder
+    of the user's own binary pictures, "binary_images" for that data set, None for the generated ones; size: pixels a
+    side; copies: noisy images per picture, a fifth of them for testing.
     """
 
     noises: tuple[str, ...] = ("gaussian",)
@@ -34,8 +38,10 @@ class DenoisingConfiguration:
     counting_numbers: str = "cover"
     C: float | None = 1.0
     loss: bool = True
+    both: bool = False
     protocols: tuple[str, ...] = PROTOCOLS
     rivals: tuple[str, ...] = ()
+    studies: tuple[str, ...] = ("accuracy",)
     images: str | None = None
     size: int = 64
     copies: int = 50
@@ -49,6 +55,9 @@ class DenoisingConfiguration:
     def __post_init__(self) -> None:
         _one_or_more("noise", self.noises, NOISES)
         _one_or_more("protocol", self.protocols, PROTOCOLS)
+        _one_or_more("study", self.studies, STUDIES)
+        if self.rivals:
+            _one_or_more("rival", self.rivals, RIVALS)
         _choice("model", self.model, (None, *MODELS))
         _choice("counting numbers", self.counting_numbers, ("ones", "cover", "cover-outer"))
         _number("epsilon", self.epsilon, "a temperature >= 0", self.epsilon >= 0)
