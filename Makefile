@@ -1,4 +1,4 @@
-# make demo   infer a hidden picture and write demo.png
+# make demo   find pictures again in noise; a report with pictures in demo/
 # make test   the tests, with coverage
 # make check  formatting, lint, types, import directions
 # make bench  time the engine; a table of ratios, and JSON in results/
@@ -27,7 +27,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 .DELETE_ON_ERROR:
 
 demo: build
-	$(BIN)/python examples/demo.py --output demo.png
+	$(BIN)/blendfield denoise --quick --report demo
 
 test: build
 	$(BIN)/python -m pytest $(PYTEST_ARGS) --cov=blendfield --cov-report=term-missing:skip-covered --cov-fail-under=90
@@ -76,6 +76,6 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) .peers build dist results demo.png .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .peers build dist results demo .coverage .coverage.* htmlcov \
 	    .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +

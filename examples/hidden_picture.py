@@ -113,7 +113,7 @@ def nearest_colour(image: np.ndarray) -> np.ndarray:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--output", type=Path, default=Path("demo.png"))
+    parser.add_argument("--output", type=Path, default=Path("hidden_picture.png"))
     parser.add_argument("--unit", type=int, default=4, help="size of the picture, which is 60 x 42 units")
     options = parser.parse_args()
 

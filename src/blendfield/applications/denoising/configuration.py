@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from blendfield import backends
 from blendfield.errors import OptionError
 
 NOISES = ("gaussian", "bimodal")
@@ -70,6 +71,7 @@ class DenoisingConfiguration:
         _integer("copies", self.copies, 5, 10_000)
         _integer("seed", self.seed, 0, 2**63 - 1)
         _integer("max_iterations", self.max_iterations, 1, 10**9)
+        backends.get(self.backend)  # known and usable, or an error
         if self.threads is not None:
             _integer("threads", self.threads, 1, 4096)
         if self.images is not None and self.images != "binary_images" and not Path(self.images).is_dir():
