@@ -42,43 +42,58 @@ std::vector<double> Problem<T>::score(const int64_t* labels) const {
     return out;
 }
 
+// Variable after variable takes its best label given the others, ties to the label it has, then to the lowest. After
+// the first pass only those are looked at again of which a neighbour has changed.
 template <class T>
 void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
     const Incidence incidence(program_);
+    std::vector<uint8_t> due(program_.variables, 1);
     std::vector<Rank> ranks;
     int axes[32];
-    for (int64_t pass = 0; pass < max_passes; ++pass) {
-        bool changed = false;
-        for (int64_t v = 0; v < program_.variables; ++v) {
-            const int count = program_.cardinalities[v];
-            ranks.assign(count, Rank{});
-            for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
-                const int32_t r = incidence.region[k];
-                const Group& g = layout_.groups[layout_.place(r).group];
-                Layout::core_axes(program_, r, axes);
-                int64_t entry = 0, step = 0;
-                for (size_t a = 0; a < g.extents.size(); ++a) {
-                    const int32_t variable = program_.region_variables[program_.region_offsets[r] + axes[a]];
-                    entry *= g.extents[a];
-                    step *= g.extents[a];
-                    if (variable == v)
-                        step = 1;
-                    else
-                        entry += labels[variable];
-                }
-                const T* table = tables_.data() + table_at(layout_.place(r));
-                for (int y = 0; y < count; ++y) ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
+    auto better_label = [&](int64_t v) {
+        const int count = program_.cardinalities[v];
+        ranks.assign(count, Rank{});
+        for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
+            const int32_t r = incidence.region[k];
+            const Layout::Place place = layout_.place(r);
+            const Group& g = layout_.groups[place.group];
+            Layout::core_axes(program_, r, axes);
+            int64_t entry = 0, step = 0;
+            for (size_t a = 0; a < g.extents.size(); ++a) {
+                const int32_t variable = program_.region_variables[program_.region_offsets[r] + axes[a]];
+                entry *= g.extents[a];
+                step *= g.extents[a];
+                if (variable == v)
+                    step = 1;
+                else
+                    entry += labels[variable];
             }
-            int best = static_cast<int>(labels[v]);
-            for (int y = count - 1; y >= 0; --y)
-                if (ranks[y].better_than(ranks[best]) || (best != labels[v] && !ranks[best].better_than(ranks[y])))
-                    best = y;
-            if (best != labels[v]) {
-                labels[v] = best;
-                changed = true;
+            const T* table = tables_.data() + table_at(place);
+            for (int y = 0; y < count; ++y) ranks[y].add(static_cast<double>(table[(entry + y * step) * g.width]));
+        }
+        int best = static_cast<int>(labels[v]);
+        for (int y = count - 1; y >= 0; --y)
+            if (ranks[y].better_than(ranks[best]) || (best != labels[v] && !ranks[best].better_than(ranks[y])))
+                best = y;
+        return best;
+    };
+    bool changed = true;
+    for (int64_t pass = 0; pass < max_passes && changed; ++pass) {
+        changed = false;
+        for (int64_t v = 0; v < program_.variables; ++v) {
+            if (!due[v]) continue;
+            due[v] = 0;
+            const int best = better_label(v);
+            if (best == labels[v]) continue;
+            labels[v] = best;
+            changed = true;
+            for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
+                const int64_t first = program_.region_offsets[incidence.region[k]];
+                const int64_t last = program_.region_offsets[incidence.region[k] + 1];
+                for (int64_t i = first; i < last; ++i)
+                    if (program_.region_variables[i] != v) due[program_.region_variables[i]] = 1;
             }
         }
-        if (!changed) break;
     }
 }
 

@@ -8,6 +8,7 @@ from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealAr
 from blendfield.inference.evidence import single_regions
 from blendfield.inference.program import BoolArray, Kind, Models
 
+MANY = 10.0
 SEARCH_PASSES = 10
 """passes of local search per candidate labelling"""
 
@@ -53,6 +54,10 @@ class Bounds:
         """a full sweep was made at `epsilon`, so that the exact segments are exact"""
         self.settled: BoolArray = np.zeros(len(models.graphs), dtype=bool)
         """bool [N]: messages did not move any more when last looked at"""
+        program = models.program
+        entropies = np.abs(program.counting_numbers) * np.log(np.maximum(program.graph.table_sizes, 1))
+        self._entropy = epsilon * np.bincount(program.segment, weights=entropies, minlength=segments)
+        """float64 [S]: the most that entropies can add to the optimum"""
         self._segment_of_variable = models.program.segment[single_regions(models.program.graph)]
         self._best = BestMessages(models, problem) if keep_messages else None
 
@@ -94,6 +99,15 @@ class Bounds:
             moved = float(np.abs(after[part] - before[part]).max(initial=0.0))
             size = float(np.abs(after[part]).max(initial=0.0))
             self.settled[k] = moved <= max(self.tolerance * settling, rounding * size)
+
+    def scores_may_help(self) -> bool:
+        """A score may be the better lower bound in some segment that has not converged.
+
+        It has no entropy, and where the most there could be is many times the gap, it hardly closes that gap.
+        """
+        gap = self.upper - self.segment_lower()
+        open_gap = ~(gap <= self.tolerance * np.maximum(1.0, np.abs(self.upper)))
+        return bool((open_gap & ~(self._entropy > MANY * gap)).any())
 
     def find_labels(self) -> None:
         """Round in two ways, search locally, keep the best labelling of each segment."""

@@ -265,8 +265,8 @@ class Monitor:
         return True
 
     def labels_due(self) -> bool:
-        """Labels are made at the certificates number 1, 2, 4, 8, ... (and once more at the end)."""
-        return (self.certificates + 1).bit_count() == 1
+        """Labels are made at the certificates number 1, 2, 4, 8, ... if they may matter (and once more at the end)."""
+        return (self.certificates + 1).bit_count() == 1 and self.bounds.scores_may_help()
 
     def report(self) -> str | None:
         """Enter a certificate into the history and tell the callback; the reason to stop, if there is one."""
