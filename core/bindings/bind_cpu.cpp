@@ -21,6 +21,8 @@ template <class T>
 using Array = nb::ndarray<const T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using Output = nb::ndarray<T, nb::numpy, nb::ndim<1>>;
+template <class T>
+using Writable = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 template <class T>
 Output<T> to_numpy(std::vector<T>&& values) {
@@ -106,9 +108,17 @@ class BoundProblem {
         problem_->value_and_beliefs(epsilon.value_or(problem_->epsilon()), data);
         return out;
     }
-    nb::tuple value_and_beliefs() {
+    nb::tuple value_and_beliefs(std::optional<Writable<T>> out) {
+        const int64_t size = program_.table_offsets[program_.regions];
         T* data;
-        auto beliefs = fresh<T>(program_.table_offsets[program_.regions], data);
+        nb::object beliefs;
+        if (out) {
+            expect_size(out->size(), size, "out");
+            data = out->data();
+            beliefs = nb::cast(*out);
+        } else {
+            beliefs = nb::cast(fresh<T>(size, data));
+        }
         std::vector<double> value;
         {
             nb::gil_scoped_release release;
@@ -268,7 +278,7 @@ void bind_problem(nb::module_& m, const char* name) {
         .def("messages", &P::messages)
         .def("set_messages", &P::set_messages, "flat"_a)
         .def("set_potentials", &P::set_potentials, "tables"_a)
-        .def("value_and_beliefs", &P::value_and_beliefs)
+        .def("value_and_beliefs", &P::value_and_beliefs, "out"_a.noconvert().none() = nb::none())
         .def("trial", &P::trial, "direction"_a, "steps"_a)
         .def("certificate", &P::certificate, "smoothing"_a, "region_gaps"_a, "candidate"_a)
         .def("score", &P::score, "labels"_a)

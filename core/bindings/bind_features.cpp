@@ -26,6 +26,8 @@ using In = nb::ndarray<const T, nb::numpy, nb::ndim<N>, nb::c_contig, nb::device
 template <class T>
 using InOut = nb::ndarray<T, nb::numpy, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+using InOut2 = nb::ndarray<double, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
 template <class A>
 auto view(const A& array) {
     return Vector<std::remove_pointer_t<decltype(array.data())>>{array.data(), static_cast<int64_t>(array.size())};
@@ -35,6 +37,11 @@ void expect_one_per_term(const char* what, size_t have, int64_t terms) {
     if (static_cast<int64_t>(have) != terms)
         throw std::invalid_argument(std::string(what) + " has length " + std::to_string(have) +
                                     "; expected one per term, " + std::to_string(terms));
+}
+
+Vector<double> two_rows(const InOut2& sums) {
+    if (sums.shape(0) != 2) throw std::invalid_argument("sums must have two rows");
+    return {sums.data(), static_cast<int64_t>(sums.size())};
 }
 
 int threads_or_default(int threads) { return threads > 0 ? threads : default_threads(); }
@@ -104,18 +111,20 @@ void bind_terms(nb::module_& m) {
         "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(), "tables"_a.noconvert(), "threads"_a = 0,
         "gradient[weight] += coefficient sum_y d[start + y] tables[table, y], term by term.");
     m.def(
-        "terms_curvature",
-        [](InOut<double> diagonal, In<T> beliefs, In<double> scale, Start start, Index weight, Coefficient coefficient,
-           Table table, Tables tables, int threads) {
+        "terms_statistics",
+        [](InOut2 sums, In<T> beliefs, In<double> scale, Index region, Start start, Index weight,
+           Coefficient coefficient, Table table, Tables tables, int threads) {
             const Terms terms = terms_view(start, weight, coefficient, table, tables);
-            expect_one_per_term("scale", scale.size(), terms.count);
+            const Vector<double> rows = two_rows(sums);
+            expect_one_per_term("region", region.size(), terms.count);
             nb::gil_scoped_release release;
-            curvature<T>(terms, view(beliefs), scale.data(), view(diagonal), threads_or_default(threads));
+            statistics<T>(terms, view(beliefs), {region.data(), view(scale)}, rows, threads_or_default(threads));
         },
-        "diagonal"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "start"_a.noconvert(),
-        "weight"_a.noconvert(), "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(),
-        "tables"_a.noconvert(), "threads"_a = 0,
-        "diagonal[weight] += scale coefficient^2 Var(tables[table]) under beliefs[start ...], term by term.");
+        "sums"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "region"_a.noconvert(),
+        "start"_a.noconvert(), "weight"_a.noconvert(), "coefficient"_a.noconvert().none(),
+        "table"_a.noconvert().none(), "tables"_a.noconvert(), "threads"_a = 0,
+        "sums[0, weight] += coefficient <b, table>, sums[1, weight] += scale[region] coefficient^2 Var_b(table), with "
+        "table = tables[table], b = beliefs[start ...], term by term.");
 
     m.def(
         "free_apply",
@@ -140,17 +149,19 @@ void bind_terms(nb::module_& m) {
         "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
         "gradient[base + y] += coefficient d[start + y], term by term.");
     m.def(
-        "free_curvature",
-        [](InOut<double> diagonal, In<T> beliefs, In<double> scale, Start start, Index base, Coefficient coefficient,
-           int64_t entries, int threads) {
+        "free_statistics",
+        [](InOut2 sums, In<T> beliefs, In<double> scale, Index region, Start start, Index base,
+           Coefficient coefficient, int64_t entries, int threads) {
             const Free terms = free_view(start, base, coefficient, entries);
-            expect_one_per_term("scale", scale.size(), terms.count);
+            const Vector<double> rows = two_rows(sums);
+            expect_one_per_term("region", region.size(), terms.count);
             nb::gil_scoped_release release;
-            curvature<T>(terms, view(beliefs), scale.data(), view(diagonal), threads_or_default(threads));
+            statistics<T>(terms, view(beliefs), {region.data(), view(scale)}, rows, threads_or_default(threads));
         },
-        "diagonal"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "start"_a.noconvert(),
-        "base"_a.noconvert(), "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
-        "diagonal[base + y] += scale coefficient^2 b (1 - b), b = beliefs[start + y], term by term.");
+        "sums"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "region"_a.noconvert(),
+        "start"_a.noconvert(), "base"_a.noconvert(), "coefficient"_a.noconvert().none(), "entries"_a, "threads"_a = 0,
+        "sums[0, base + y] += coefficient b, sums[1, base + y] += scale[region] coefficient^2 b (1 - b), "
+        "b = beliefs[start + y], term by term.");
 
     m.def(
         "rows_gather",

@@ -49,12 +49,21 @@ void moments(const Terms& terms, Vector<const T> d, Vector<double> gradient, int
 template <class T>
 void moments(const Free& terms, Vector<const T> d, Vector<double> gradient, int threads);
 
-// diagonal[weight_j] += scale_j coefficient_j^2 Var_b(tables[table_j]),  b = beliefs[start_j ...], scale [n]
+// A factor for each term, found by its region.
+struct Scale {
+    const int32_t* region;        // [n]
+    Vector<const double> values;  // [regions]
+    double of(int64_t j) const { return values.data[region[j]]; }
+};
+
+// Moments and variances in one pass, into two rows [2, K]; b = beliefs[start_j ...]:
+// sums[0, weight_j] += coefficient_j sum_y b[y] tables[table_j, y]
+// sums[1, weight_j] += scale_j coefficient_j^2 Var_b(tables[table_j])
 template <class T>
-void curvature(const Terms& terms, Vector<const T> beliefs, const double* scale, Vector<double> diagonal, int threads);
-// diagonal[base_j + y] += scale_j coefficient_j^2 b (1 - b),  b = beliefs[start_j + y]
+void statistics(const Terms& terms, Vector<const T> beliefs, Scale scale, Vector<double> sums, int threads);
+// sums[0, base_j + y] += coefficient_j b[y],    sums[1, base_j + y] += scale_j coefficient_j^2 b[y] (1 - b[y])
 template <class T>
-void curvature(const Free& terms, Vector<const T> beliefs, const double* scale, Vector<double> diagonal, int threads);
+void statistics(const Free& terms, Vector<const T> beliefs, Scale scale, Vector<double> sums, int threads);
 
 // rows[j, y] = flat[start_j + y]: tables of the same size side by side, rows [n, Y].
 template <class T>

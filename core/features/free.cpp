@@ -46,28 +46,30 @@ void moments(const Free& terms, Vector<const T> d, Vector<double> gradient, int 
 }
 
 template <class T>
-void curvature(const Free& terms, Vector<const T> beliefs, const double* scale, Vector<double> diagonal, int threads) {
-    accumulate(threads, terms.count, terms.entries, diagonal.data, diagonal.size,
-               [&](int64_t begin, int64_t end, double* sums) {
-                   check(terms, begin, end, beliefs.size, diagonal.size);
-                   with_entries(terms.entries, [&](auto entries) {
-                       for (int64_t j = begin; j < end; ++j) {
-                           const T* from = beliefs.data + terms.start[j];
-                           double* to = sums + terms.base[j];
-                           const double c = coefficient(terms, j), factor = scale[j] * c * c;
-                           for (int64_t y = 0; y < entries; ++y) {
-                               const double b = static_cast<double>(from[y]);
-                               to[y] += factor * b * (1.0 - b);
-                           }
-                       }
-                   });
-               });
+void statistics(const Free& terms, Vector<const T> beliefs, Scale scale, Vector<double> sums, int threads) {
+    const int64_t weights = sums.size / 2;
+    accumulate(threads, terms.count, terms.entries, sums.data, sums.size, [&](int64_t begin, int64_t end, double* out) {
+        check(terms, begin, end, beliefs.size, weights);
+        check_inside("region", scale.region, begin, end, 1, scale.values.size);
+        with_entries(terms.entries, [&](auto entries) {
+            for (int64_t j = begin; j < end; ++j) {
+                const T* from = beliefs.data + terms.start[j];
+                double *moment = out + terms.base[j], *variance = moment + weights;
+                const double c = coefficient(terms, j), factor = scale.of(j) * c * c;
+                for (int64_t y = 0; y < entries; ++y) {
+                    const double b = static_cast<double>(from[y]);
+                    moment[y] += c * b;
+                    variance[y] += factor * b * (1.0 - b);
+                }
+            }
+        });
+    });
 }
 
 #define BF_INSTANTIATE(T)                                                     \
     template void apply(const Free&, Vector<const double>, Vector<T>, int);   \
     template void moments(const Free&, Vector<const T>, Vector<double>, int); \
-    template void curvature(const Free&, Vector<const T>, const double*, Vector<double>, int);
+    template void statistics(const Free&, Vector<const T>, Scale, Vector<double>, int);
 BF_INSTANTIATE(double)
 BF_INSTANTIATE(float)
 #undef BF_INSTANTIATE

@@ -59,32 +59,36 @@ void moments(const Terms& terms, Vector<const T> d, Vector<double> gradient, int
 }
 
 template <class T>
-void curvature(const Terms& terms, Vector<const T> beliefs, const double* scale, Vector<double> diagonal, int threads) {
+void statistics(const Terms& terms, Vector<const T> beliefs, Scale scale, Vector<double> sums, int threads) {
     const Rows rows(terms);
-    accumulate(threads, terms.count, terms.entries, diagonal.data, diagonal.size,
-               [&](int64_t begin, int64_t end, double* to) {
-                   check(terms, begin, end, beliefs.size, diagonal.size);
-                   with_entries(terms.entries, [&](auto entries) {
-                       for (int64_t j = begin; j < end; ++j) {
-                           const double* table = rows.of(j);
-                           const T* b = beliefs.data + terms.start[j];
-                           double first = 0, second = 0;
-                           for (int64_t y = 0; y < entries; ++y) {
-                               const double x = table[y] - table[0];  // a constant is no variance
-                               first += static_cast<double>(b[y]) * x;
-                               second += static_cast<double>(b[y]) * x * x;
-                           }
-                           const double c = rows.coefficient(j);
-                           to[terms.weight[j]] += scale[j] * c * c * std::max(second - first * first, 0.0);
-                       }
-                   });
-               });
+    const int64_t weights = sums.size / 2;
+    accumulate(threads, terms.count, terms.entries, sums.data, sums.size, [&](int64_t begin, int64_t end, double* to) {
+        check(terms, begin, end, beliefs.size, weights);
+        check_inside("region", scale.region, begin, end, 1, scale.values.size);
+        with_entries(terms.entries, [&](auto entries) {
+            for (int64_t j = begin; j < end; ++j) {
+                const double* table = rows.of(j);
+                const T* b = beliefs.data + terms.start[j];
+                double moment = 0, first = 0, second = 0;
+                for (int64_t y = 0; y < entries; ++y) {
+                    const double x = table[y] - table[0];  // a constant is no variance
+                    const double p = static_cast<double>(b[y]);
+                    moment += p * table[y];
+                    first += p * x;
+                    second += p * x * x;
+                }
+                const double c = rows.coefficient(j);
+                to[terms.weight[j]] += c * moment;
+                to[weights + terms.weight[j]] += scale.of(j) * c * c * std::max(second - first * first, 0.0);
+            }
+        });
+    });
 }
 
 #define BF_INSTANTIATE(T)                                                      \
     template void apply(const Terms&, Vector<const double>, Vector<T>, int);   \
     template void moments(const Terms&, Vector<const T>, Vector<double>, int); \
-    template void curvature(const Terms&, Vector<const T>, const double*, Vector<double>, int);
+    template void statistics(const Terms&, Vector<const T>, Scale, Vector<double>, int);
 BF_INSTANTIATE(double)
 BF_INSTANTIATE(float)
 #undef BF_INSTANTIATE

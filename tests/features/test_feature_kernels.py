@@ -11,7 +11,7 @@ from blendfield import _core
 from blendfield.testing import assert_close
 from blendfield.testing import feature_kernels as twins
 
-NAMES = ("terms_apply", "terms_moments", "terms_curvature", "free_apply", "free_moments", "free_curvature")
+NAMES = ("terms_apply", "terms_moments", "terms_statistics", "free_apply", "free_moments", "free_statistics")
 
 
 @dataclass
@@ -43,12 +43,13 @@ class Block:
                 "beliefs": rng.random(size).astype(dtype) / entries,
                 "w": rng.standard_normal(num_weights),
                 "gradient": rng.standard_normal(num_weights),
-                "diagonal": rng.random(num_weights),
+                "sums": rng.random((2, num_weights)),
                 "start": 3 + entries * np.sort(rng.integers(num_tables, size=count)),
                 "weight": rng.integers(num_weights, size=count).astype(np.int32),
                 "base": rng.integers(max(1, num_weights - entries + 1), size=count).astype(np.int32),
                 "coefficient": rng.standard_normal(count) if coefficient else None,
-                "scale": rng.random(count),
+                "scale": rng.random(7),
+                "region": rng.integers(7, size=count).astype(np.int32),
                 "table": rng.integers(num_rows, size=count).astype(np.int32) if rows == "indexed" else None,
                 "tables": rng.standard_normal((num_rows, entries)),
                 "entries": entries,
@@ -58,14 +59,14 @@ class Block:
     def run(self, name: str, threads: int | None = None, **changes: object) -> np.ndarray:
         """What the kernel (without `threads`: its twin) makes of a copy of its first argument."""
         function = getattr(twins if threads is None else _core, name)
-        first = {"apply": "flat", "moments": "gradient", "curvature": "diagonal"}[name.split("_")[1]]
+        first = {"apply": "flat", "moments": "gradient", "statistics": "sums"}[name.split("_")[1]]
         names = {
             "terms_apply": ("w", "start", "weight", "coefficient", "table", "tables"),
             "terms_moments": ("d", "start", "weight", "coefficient", "table", "tables"),
-            "terms_curvature": ("beliefs", "scale", "start", "weight", "coefficient", "table", "tables"),
+            "terms_statistics": ("beliefs", "scale", "region", "start", "weight", "coefficient", "table", "tables"),
             "free_apply": ("w", "start", "base", "coefficient", "entries"),
             "free_moments": ("d", "start", "base", "coefficient", "entries"),
-            "free_curvature": ("beliefs", "scale", "start", "base", "coefficient", "entries"),
+            "free_statistics": ("beliefs", "scale", "region", "start", "base", "coefficient", "entries"),
         }[name]
         arguments = {**self.arguments, **changes}
         result = np.array(arguments[first])
@@ -93,7 +94,7 @@ def tolerance(dtype: str) -> float:
 def test_kernels_are_their_twins(name, seed, count, entries, num_tables, extra_weights, rows, coefficient, dtype):
     weights = entries + extra_weights
     block = Block.random(seed, count, entries, num_tables, weights, rows=rows, coefficient=coefficient, dtype=dtype)
-    if name == "terms_curvature":  # beliefs are distributions
+    if name == "terms_statistics":  # beliefs are distributions
         beliefs = block.arguments["beliefs"]
         tables = beliefs[3:].reshape(-1, entries).astype(np.float64)
         beliefs[3:] = (tables / tables.sum(axis=1, keepdims=True)).ravel()
@@ -108,7 +109,7 @@ def test_same_bits_on_any_number_of_threads(name, entries, num_weights, dtype):
     """Large enough for many parts, with tables that many terms change."""
     block = Block.random(1, 60_000, entries, 25_000, num_weights, dtype=dtype)
     one = block.run(name, threads=1)
-    if name != "terms_curvature":
+    if name != "terms_statistics":
         assert_close(one, block.run(name), 10 * tolerance(dtype), name)
     for threads in (2, 3):
         np.testing.assert_array_equal(block.run(name, threads=threads), one)

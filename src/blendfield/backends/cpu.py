@@ -18,6 +18,7 @@ from blendfield.backends.protocol import (
     Problem,
     Program,
     RealArray,
+    Workspace,
     unusable_potential,
 )
 from blendfield.errors import OptionError
@@ -122,6 +123,7 @@ class CpuBackend:
     """See `protocol.Backend`."""
 
     name = "cpu"
+    chunk_entries = 1 << 18
 
     def compile(
         self,
@@ -134,8 +136,10 @@ class CpuBackend:
     ) -> Problem:
         return CpuProblem(program, tables, epsilon, dtype, threads)
 
-    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
-        return HostPotentials(problem, features, base)
+    def linear(
+        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
+    ) -> LinearPotentials:
+        return HostPotentials(problem, features, base, workspace)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         """Tables, messages, indices, what certificates and labels take; without mixing history."""

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends.protocol import Certificate, Features, FloatArray, LinearEvaluation, Problem, RealArray
+from blendfield.backends.protocol import (
+    Certificate,
+    Features,
+    FloatArray,
+    LinearEvaluation,
+    Problem,
+    RealArray,
+    Workspace,
+)
 
 
 def inverse_counting(counting_numbers: FloatArray) -> FloatArray:
@@ -17,39 +25,46 @@ def inverse_counting(counting_numbers: FloatArray) -> FloatArray:
 class HostPotentials:
     """See `protocol.LinearPotentials`."""
 
-    def __init__(self, problem: Problem, features: Features, base: RealArray | None) -> None:
+    def __init__(
+        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
+    ) -> None:
         self.problem = problem
         self.features = features
         self._base = base
-        entries = int(problem.program.graph.table_offsets[-1])
-        self._theta: RealArray = np.zeros(entries, dtype=problem.dtype) if base is None else base.copy()
+        self._workspace = workspace
+        self._entries = int(problem.program.graph.table_offsets[-1])
         self._inverse_counting = inverse_counting(problem.program.counting_numbers)
 
+    def _array(self, name: str) -> RealArray:
+        """float [tables layout]"""
+        return self._workspace.array(name, self._entries, self.problem.dtype)
+
     def set_weights(self, weights: FloatArray) -> None:
+        theta = self.tables()
         if self._base is None:
-            self._theta.fill(0.0)
+            theta.fill(0.0)
         else:
-            np.copyto(self._theta, self._base)
-        self.features.apply(weights, self._theta)
-        self.problem.set_potentials(self._theta)
+            np.copyto(theta, self._base)
+        self.features.apply(weights, theta)
+        self.problem.set_potentials(theta)
 
     def tables(self) -> RealArray:
-        return self._theta
+        return self._array("theta")
 
     def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
-        value, beliefs = self.problem.value_and_beliefs()
-        moments = self.features.moments(beliefs)
-        diagonal = None
+        values, beliefs = self.problem.value_and_beliefs(self._array("beliefs"))
+        variances = None
         if curvature:
-            epsilon = self.problem.epsilon
-            diagonal = np.zeros_like(moments)
-            if epsilon > 0:
-                diagonal = self.features.curvature(beliefs, self._inverse_counting) / epsilon
+            moments, variances = self.features.statistics(beliefs, self._inverse_counting)
+            variances = variances / self.problem.epsilon if self.problem.epsilon > 0 else np.zeros_like(variances)
+        else:
+            moments = self.features.moments(beliefs)
         products = np.zeros(0) if slot is None else self.problem.push(slot)
-        return LinearEvaluation(float(value.sum()), moments, diagonal, products)
+        return LinearEvaluation(float(values.sum()), moments, variances, products)
 
     def trial(self, direction: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        along = np.zeros_like(self._theta)
+        along = self._array("direction")
+        along.fill(0.0)
         self.features.apply(direction, along)
         return self.problem.trial(along, np.asarray(steps, dtype=np.float64))
 

@@ -124,8 +124,10 @@ class Problem(Protocol):
         but a region with c_r = 0 and relinked parents takes the marginal of its first (lowest) one.
         """
 
-    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
-        """(`value()`, `beliefs()`) in one pass over the tables."""
+    def value_and_beliefs(self, out: RealArray | None = None) -> tuple[FloatArray, RealArray]:
+        """(`value()`, `beliefs()`) in one pass over the tables; the beliefs in `out`, float [tables layout] in the
+        problem's dtype and contiguous, where that is given.
+        """
         ...
 
     def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
@@ -282,8 +284,10 @@ class Features(Protocol):
         """float64 [K]: Phi^T d, of d float [tables layout]."""
         ...
 
-    def curvature(self, b: RealArray, scale: FloatArray) -> FloatArray:
-        """float64 [K]: sum_r scale_r Var_{b_r}(phi_{k,r}), of beliefs b [tables layout], scale float64 [R]."""
+    def statistics(self, b: RealArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(Phi^T b, sum_r scale_r Var_{b_r}(phi_{k,r})), each float64 [K], of beliefs b float [tables layout] and scale
+        float64 [R].
+        """
         ...
 
 
@@ -301,6 +305,20 @@ class LinearEvaluation:
     """float64 [m]: what `Problem.push` returns; empty without slot"""
 
 
+class Workspace:
+    """Arrays to work in, for problems of which one is at work at a time."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, RealArray] = {}
+
+    def array(self, name: str, size: int, dtype: Any) -> RealArray:
+        """float [size], with anything in it: whoever asks next under this name gets the same memory."""
+        known = self._arrays.get(name)
+        if known is None or len(known) < size or known.dtype != dtype:
+            known = self._arrays[name] = np.empty(size, dtype=dtype)
+        return known[:size]
+
+
 class LinearPotentials(Protocol):
     """The potentials of a problem as theta = base + Phi w. K weights.
 
@@ -312,7 +330,9 @@ class LinearPotentials(Protocol):
         """theta = base + Phi w, float64 [K]; messages stay."""
 
     def tables(self) -> RealArray:
-        """float [tables layout]: theta at the weights set last; not to be written to. Means nothing without support."""
+        """float [tables layout]: theta at the weights set last; not to be written to, and only good until potentials
+        with the same workspace are asked for anything. Means nothing without support.
+        """
         ...
 
     def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
@@ -347,6 +367,9 @@ class Backend(Protocol):
     """Compiles programs."""
 
     name: str
+    chunk_entries: int
+    """of a large set of models, about how many table entries to compile together: enough to keep the machine busy, few
+    enough for its fast memory"""
 
     def compile(
         self,
@@ -363,7 +386,9 @@ class Backend(Protocol):
         SupportError names a region left without labels.
         """
 
-    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+    def linear(
+        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
+    ) -> LinearPotentials:
         """The potentials of a problem of this backend as base + Phi w from now on; base [tables layout], None: 0."""
         ...
 

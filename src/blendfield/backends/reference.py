@@ -20,6 +20,7 @@ from blendfield.backends.protocol import (
     Problem,
     Program,
     RealArray,
+    Workspace,
     unusable_potential,
 )
 from blendfield.backends.reference_certificate import consistent_beliefs, gaps
@@ -181,8 +182,12 @@ class ReferenceProblem:
         tables = self.belief_tables(self.epsilon if epsilon is None else epsilon)
         return _flat(tables).astype(self.dtype)
 
-    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
-        return self.value(), self.beliefs()
+    def value_and_beliefs(self, out: RealArray | None = None) -> tuple[FloatArray, RealArray]:
+        beliefs = self.beliefs()
+        if out is None:
+            return self.value(), beliefs
+        out[:] = beliefs
+        return self.value(), out
 
     def trial(self, direction: RealArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         along = self._split(self._rounded(direction), range(len(self.regions)))
@@ -330,6 +335,7 @@ class ReferenceBackend:
     """See `protocol.Backend`."""
 
     name = "reference"
+    chunk_entries = 1 << 18
 
     def compile(
         self,
@@ -343,8 +349,10 @@ class ReferenceBackend:
         del threads  # always one
         return ReferenceProblem(program, tables, epsilon, dtype)
 
-    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
-        return HostPotentials(problem, features, base)
+    def linear(
+        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
+    ) -> LinearPotentials:
+        return HostPotentials(problem, features, base, workspace)
 
     def estimate_bytes(self, program: Program, dtype: DataType = "float64") -> int:
         sizes = np.asarray(program.graph.table_sizes)

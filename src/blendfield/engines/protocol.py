@@ -7,7 +7,7 @@ The learner knows nothing about where the chunks are. Every answer is a sum over
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -178,8 +178,10 @@ class Recipe(Protocol):
     def places(self) -> npt.NDArray[np.int64]:
         """int64 [n]: which entries of regions that several chunks share it has; of most there are none."""
 
-    def build(self, threads: int | None) -> Chunk:
-        """Compile it; messages are zero."""
+    def build(self, threads: int | None, common: dict[str, Any] | None = None) -> Chunk:
+        """Compile it; messages are zero. `common`: where chunks of one process, of which one is asked at a time, keep
+        what they can have in common; empty at first, and nobody else's business.
+        """
         ...
 
     def touched(self) -> npt.NDArray[np.bool_]:

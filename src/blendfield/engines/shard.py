@@ -60,6 +60,7 @@ class Shard:
         self.threads = threads
         self.support = Support(0)
         self._chunks: dict[int, Chunk] = {}
+        self._common: dict[str, Any] = {}
         self._touched: dict[int, npt.NDArray[np.bool_]] = {}
 
     def hello(self) -> dict[str, Any]:
@@ -72,7 +73,7 @@ class Shard:
         """Make chunks; those without `messages` begin at zero. Returns their facts and what all chunks here touch."""
         facts = {}
         for number, recipe in recipes.items():
-            chunk = recipe.build(self.threads)
+            chunk = recipe.build(self.threads, self._common)
             self._touched[number] = recipe.touched()
             self._catch_up(chunk, present, messages.get(number))
             self._chunks[number] = chunk

@@ -36,7 +36,7 @@ class BlendOptions:
 
     sweeps: int = 1
     restart_messages: bool = False
-    memory: int = 8
+    memory: int = 5
     """steps mixed; 0: none"""
     regularisation: float = 1e-10
     gamma: float = 0.0

@@ -24,6 +24,7 @@ from blendfield.inference.continuation import potential_scale
 from blendfield.inference.program import Kind, Models, build_models
 from blendfield.learning.completion import Completion
 from blendfield.learning.consistency import Consistency
+from blendfield.learning.shared import Shared
 from blendfield.model.feature_map import FeatureMap
 from blendfield.model.losses import loss_table, true_entries
 from blendfield.model.sample import Sample
@@ -44,15 +45,23 @@ class Chunk:
         dtype: DataType = "float64",
         threads: int | None = None,
         backend: str = "auto",
+        shared: Shared | None = None,
     ) -> None:
-        """`first`: number of the first sample in the training set, for errors."""
+        """`first`: number of the first sample in the training set, for errors. `shared`: with other chunks, of which
+        one is asked at a time.
+        """
         self.first = first
-        self.models = _models(samples, counting_numbers, epsilon, first)
+        shared = shared or Shared()
+        models = shared.models(samples, counting_numbers)
+        if models is None:
+            models = _models(samples, counting_numbers, epsilon, first)
+            shared.keep(samples, counting_numbers, models)
+        self.models = models
         graph = self.models.program.graph
         starts = graph.table_offsets[self.models.region_starts[:-1]].tolist()
         weights = [sample.weight for sample in samples]
         blocks = [sample.blocks for sample in samples]
-        self.features = FeatureMap(layout, blocks, starts, graph.table_offsets, weights, threads)
+        self.features = FeatureMap(layout, blocks, starts, graph.table_offsets, weights, threads, shared.same)
         self.num_weights = layout.size
         self.exact = bool((self.models.segment_kind == Kind.EXACT).any())
         """some sample is a forest with tree counting numbers"""
@@ -87,7 +96,7 @@ class Chunk:
         engine = backends.get(backend)
         tables: RealArray = np.zeros(entries, dtype=dtype) if base is None else base
         self.problem = engine.compile(self.models.program, tables, epsilon=epsilon, dtype=dtype, threads=threads)
-        self.potentials = engine.linear(self.problem, self.features, base)
+        self.potentials = engine.linear(self.problem, self.features, base, shared.workspace)
 
     # The truth.
 
@@ -213,18 +222,19 @@ class Chunk:
         outer: FloatArray = np.asarray(consistency.parent @ flat)
         own: FloatArray = np.asarray(consistency.child @ flat)
         slopes = outer - own + strength * messages
-        gradient = self.features.moments(beliefs) - self.true_moments
         diagonal: FloatArray | None = None
         diagonals: list[FloatArray] = []
         if curvature:
             scale = inverse_counting(self.models.program.counting_numbers) / problem.epsilon
-            diagonal = self.features.curvature(beliefs, scale)
+            moments, diagonal = self.features.statistics(beliefs, scale)
             of_parent = outer * (1.0 - outer) / consistency.parent_counting
             of_child = own * (1.0 - own) / consistency.child_counting
             diagonals = [(of_parent + of_child) / problem.epsilon + strength]
+        else:
+            moments = self.features.moments(beliefs)
         return SoftEvaluation(
             value=float(value.sum()) - self._truth(weights) + 0.5 * float(strength @ messages**2),
-            gradient=gradient,
+            gradient=moments - self.true_moments,
             slopes=[slopes],
             residual=float((slopes**2 / (2.0 * strength)).sum()),
             curvature=diagonal,

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from blendfield import backends
 from blendfield.backends.protocol import FloatArray
 from blendfield.engines.exchange import Exchange
 from blendfield.engines.local import LocalEngine
@@ -25,9 +27,6 @@ from blendfield.model.weights import WeightLayout
 if TYPE_CHECKING:
     from blendfield.engines.ray_engine import RayEngine
 
-CHUNK_ENTRIES = 1 << 25
-"""table entries compiled together, about"""
-
 
 def compile_training_set(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
@@ -42,8 +41,9 @@ def compile_training_set(
     whole = ChunkRecipe(samples, 0, layout, counting_numbers, options, 0)
     if (chains := whole.build_chains(None)) is not None:  # small, however many there are
         return LocalEngine([chains])
+    common: dict[str, Any] = {}
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)
-    return LocalEngine([recipe.build(None) for recipe in recipes])
+    return LocalEngine([recipe.build(None, common) for recipe in recipes])
 
 
 def cut_training_set(
@@ -69,15 +69,18 @@ def recipes_of(
 ) -> list[ChunkRecipe]:
     """How to make the chunks, at least so many of them where there are samples enough."""
     sizes = [int(sample.graph.table_offsets[-1]) for sample in samples]
-    limit = min(CHUNK_ENTRIES, max(1, -(-sum(sizes) // least)))
+    limit = max(1, -(-sum(sizes) // least))
     return [
         ChunkRecipe(samples[first:last], first, layout, counting_numbers, options, sum(sizes[first:last]))
-        for first, last in chunk_bounds(samples, limit)
+        for first, last in chunk_bounds(samples, options.backend, limit)
     ]
 
 
-def chunk_bounds(samples: Sequence[Sample], limit: int = CHUNK_ENTRIES) -> list[tuple[int, int]]:
-    """(first, last) of every chunk: consecutive samples of about `limit` table entries together."""
+def chunk_bounds(samples: Sequence[Sample], backend: str, limit: float = math.inf) -> list[tuple[int, int]]:
+    """(first, last) of every chunk: consecutive samples of about as many table entries as suit the backend, and at most
+    about `limit`.
+    """
+    limit = min(limit, backends.get(backend).chunk_entries)
     bounds, first, entries = [], 0, 0
     for number, sample in enumerate(samples):
         size = int(sample.graph.table_offsets[-1])

@@ -106,7 +106,7 @@ class BlendedLearner(Predictor):
         restart_messages: bool = False,
         soft_marginalisation: float = 0.0,
         acceleration: str | None = "anderson",
-        memory: int = 8,
+        memory: int = 5,
         time_limit: float | None = None,
         callback: Callable[[TrainingProgress], object] | None = None,
         certificate_every: int | str = "auto",
@@ -231,7 +231,7 @@ class BlendedLearner(Predictor):
         """About how many bytes `fit` will take beyond the samples themselves, before any work is done."""
         options = self._options()
         samples, _ = self._samples_and_layout(samples)
-        return estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
+        return estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
 
     def _samples_and_layout(self, samples: Any) -> tuple[list[Sample], WeightLayout]:
         listed = check_samples(samples)
@@ -242,7 +242,7 @@ class BlendedLearner(Predictor):
     def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local":
-            estimate = estimate_memory(samples, chunk_bounds(samples), max(2, options.memory), options.dtype)
+            estimate = estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
             memory.require(estimate.total, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 

@@ -14,6 +14,7 @@ from blendfield.engines.protocol import Chunk as AnyChunk
 from blendfield.learning.chains import ChainChunk, chain_chunk
 from blendfield.learning.chunk import Chunk
 from blendfield.learning.options import LearnerOptions
+from blendfield.learning.shared import Shared
 from blendfield.model.feature_map import touched_weights
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
@@ -36,7 +37,7 @@ class ChunkRecipe:
         """int64 [0]: whole samples share nothing."""
         return NOWHERE
 
-    def build(self, threads: int | None) -> AnyChunk:
+    def build(self, threads: int | None, common: dict[str, Any] | None = None) -> AnyChunk:
         """The samples compiled, with so many threads unless the options say otherwise."""
         if (chains := self.build_chains(threads)) is not None:
             return chains
@@ -46,6 +47,7 @@ class ChunkRecipe:
             self.counting_numbers,
             self.options.epsilon,
             first=self.first,
+            shared=None if common is None else common.setdefault("learning", Shared()),
             **self._wanted(threads),
         )
         if self.options.soft_marginalisation > 0:

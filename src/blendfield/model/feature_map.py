@@ -8,7 +8,7 @@ and sample becomes a few kernels, each over all samples at once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -19,6 +19,10 @@ from blendfield.backends.protocol import RealArray
 from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Piece, Rows, Terms
 from blendfield.model.weights import WeightLayout
 
+Same = Callable[[Any], Any]
+Pieces = Sequence[tuple[Any, int, float]]
+"""(piece, where the sample's tables begin, how often the sample counts)"""
+
 
 class _Kernel(Protocol):
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
@@ -27,8 +31,8 @@ class _Kernel(Protocol):
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
         """out += Phi^T d."""
 
-    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        """out_k += sum_r scale_r Var_{b_r}(phi_{k,r}); scale float64 [R]."""
+    def statistics(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        """out[0] += Phi^T b, out[1, k] += sum_r scale_r Var_{b_r}(phi_{k,r}); scale float64 [R], out [2, K]."""
 
 
 class FeatureMap:
@@ -42,10 +46,12 @@ class FeatureMap:
         table_offsets: Int64Array,
         scales: Sequence[float],
         threads: int | None = None,
+        same: Same = lambda array: array,
     ) -> None:
         """blocks[k]: those of sample k, whose tables begin at table_starts[k] and whose features count scales[k] times.
 
-        table_offsets: int64 [R + 1], of all samples together.
+        table_offsets: int64 [R + 1], of all samples together. `same`: gives for every array of indices an equal one to
+        be kept instead.
         """
         self.size = layout.size
         self.threads = threads or 0
@@ -61,11 +67,11 @@ class FeatureMap:
             offset = layout.offset(name)
             first = pieces[0][0]
             if isinstance(first, Terms):
-                self.terms.append(TermsKernel(pieces, offset, table_offsets))
+                self.terms.append(TermsKernel(pieces, offset, table_offsets, same))
             elif isinstance(first, Rows):
-                self.rows.append(RowsKernel(pieces, offset, table_offsets))
+                self.rows.append(RowsKernel(pieces, offset, table_offsets, same))
             else:
-                self.matrices.append(MatrixKernel(pieces, offset, table_offsets))
+                self.matrices.append(MatrixKernel(pieces, offset, table_offsets, same))
 
     def _kernels(self) -> list[_Kernel]:
         return [*self.terms, *self.rows, *self.matrices]
@@ -82,12 +88,14 @@ class FeatureMap:
             kernel.moments(d, out, self.threads)
         return out
 
-    def curvature(self, b: RealArray, scale: FloatArray) -> FloatArray:
-        """float64 [K]: sum_r scale_r Var_{b_r}(phi_{k,r}), of beliefs b float [N] and scale float64 [R]."""
-        out = np.zeros(self.size)
+    def statistics(self, b: RealArray, scale: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(Phi^T b, sum_r scale_r Var_{b_r}(phi_{k,r})), each float64 [K], of beliefs b float [N] and scale float64
+        [R], in one pass.
+        """
+        out = np.zeros((2, self.size))
         for kernel in self._kernels():
-            kernel.curvature(b, scale, out, self.threads)
-        return out
+            kernel.statistics(b, scale, out, self.threads)
+        return out[0], out[1]
 
 
 def touched_weights(layout: WeightLayout, blocks: Sequence[Sequence[BoundBlock]]) -> npt.NDArray[np.bool_]:
@@ -120,10 +128,9 @@ def _starts(pieces: Sequence[tuple[Piece, int, float]]) -> Int64Array:
     return np.concatenate([piece.start + start for piece, start, _ in pieces])
 
 
-def _regions(starts: Int64Array, table_offsets: Int64Array) -> Int64Array:
+def _regions(starts: Int64Array, table_offsets: Int64Array) -> Int32Array:
     """The region of every start."""
-    found: Int64Array = np.searchsorted(table_offsets, starts, side="right") - 1
-    return found
+    return (np.searchsorted(table_offsets, starts, side="right") - 1).astype(np.int32)
 
 
 def _coefficients(pieces: Sequence[tuple[Any, int, float]]) -> FloatArray | None:
@@ -141,7 +148,7 @@ def _coefficients(pieces: Sequence[tuple[Any, int, float]]) -> FloatArray | None
 class TermsKernel:
     """See `protocol.TermsPart`."""
 
-    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
+    def __init__(self, pieces: Pieces, offset: int, table_offsets: Int64Array, same: Same) -> None:
         start = _starts(pieces)
         weight: Int32Array = np.concatenate([piece.weight for piece, _, _ in pieces]) + np.int32(offset)
         coefficient = _coefficients(pieces)
@@ -160,10 +167,11 @@ class TermsKernel:
             order = np.argsort(start, kind="stable")
             start, weight, table = start[order], weight[order], table[order]
             coefficient = None if coefficient is None else coefficient[order]
-        self.start, self.weight, self.coefficient = start, weight, coefficient
-        self.tables, self.table = _distinct_rows(np.concatenate([array for _, array in tables.values()]), table)
-        self._terms = start, weight, coefficient, self.table, self.tables
-        self.region = _regions(start, table_offsets)
+        self.start, self.weight, self.coefficient = same(start), same(weight), coefficient
+        self.tables, row = _distinct_rows(np.concatenate([array for _, array in tables.values()]), table)
+        self.table = None if row is None else same(row)
+        self._terms = self.start, self.weight, coefficient, self.table, self.tables
+        self.region: Int32Array = same(_regions(start, table_offsets))
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
         _core.terms_apply(flat, weights, *self._terms, threads)
@@ -171,8 +179,8 @@ class TermsKernel:
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
         _core.terms_moments(out, d, *self._terms, threads)
 
-    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        _core.terms_curvature(out, b, scale[self.region], *self._terms, threads)
+    def statistics(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        _core.terms_statistics(out, b, scale, self.region, *self._terms, threads)
 
 
 def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, Int32Array | None]:
@@ -187,7 +195,7 @@ def _distinct_rows(tables: FloatArray, table: Int32Array) -> tuple[FloatArray, I
 class RowsKernel:
     """See `protocol.RowsPart`."""
 
-    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
+    def __init__(self, pieces: Pieces, offset: int, table_offsets: Int64Array, same: Same) -> None:
         start = _starts(pieces)
         base: Int32Array = np.concatenate([piece.base for piece, _, _ in pieces]) + np.int32(offset)
         coefficient = _coefficients(pieces)
@@ -195,10 +203,10 @@ class RowsKernel:
             order = np.argsort(start, kind="stable")
             start, base = start[order], base[order]
             coefficient = None if coefficient is None else coefficient[order]
-        self.start, self.base, self.coefficient = start, base, coefficient
+        self.start, self.base, self.coefficient = same(start), same(base), coefficient
         self.size = int(pieces[0][0].size)
-        self._rows = start, base, coefficient, self.size
-        self.region = _regions(start, table_offsets)
+        self._rows = self.start, self.base, coefficient, self.size
+        self.region: Int32Array = same(_regions(start, table_offsets))
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
         _core.free_apply(flat, weights, *self._rows, threads)
@@ -206,15 +214,15 @@ class RowsKernel:
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
         _core.free_moments(out, d, *self._rows, threads)
 
-    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
-        _core.free_curvature(out, b, scale[self.region], *self._rows, threads)
+    def statistics(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+        _core.free_statistics(out, b, scale, self.region, *self._rows, threads)
 
 
 class MatrixKernel:
     """See `protocol.MatrixPart`: dense or sparse matrix products."""
 
-    def __init__(self, pieces: Sequence[tuple[Any, int, float]], offset: int, table_offsets: Int64Array) -> None:
-        self.start = _starts(pieces)
+    def __init__(self, pieces: Pieces, offset: int, table_offsets: Int64Array, same: Same) -> None:
+        self.start: Int64Array = same(_starts(pieces))
         self.size: int = pieces[0][0].size
         self.offset = offset
         parts = [piece.features if scale == 1.0 else piece.features * scale for piece, _, scale in pieces]
@@ -233,7 +241,7 @@ class MatrixKernel:
             self.squares = None
             self.transposed = self.features.T
         self.width = int(self.features.shape[1])
-        self.region = _regions(self.start, table_offsets)
+        self.region: Int32Array = same(_regions(self.start, table_offsets))
 
     def _matrix(self, values: FloatArray) -> FloatArray:
         """The block's part of a vector over weights as [Y, F] (the first Y labels of it)."""
@@ -249,11 +257,13 @@ class MatrixKernel:
         part = self._matrix(out)
         part += (self.transposed @ rows).T
 
-    def curvature(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
+    def statistics(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
         rows = _core.rows_gather(b, self.start, self.size, threads)
+        part = self._matrix(out[0])
+        part += (self.transposed @ rows).T
         rows *= 1.0 - rows
         rows *= scale[self.region, None]
-        part = self._matrix(out)
+        part = self._matrix(out[1])
         if self.squares is not None:
             part += (self.squares.T @ rows).T
         else:

@@ -1,8 +1,8 @@
 """What the kernels of `core/features` compute, in NumPy: same names, same arguments (but threads), obviously right.
 
-Arrays in all of them: flat, d, beliefs float [entries of all tables]; w, gradient, diagonal float64 [K]; start int64
-[n], rising where tables are changed; weight, base, table int32 [n]; coefficient, scale float64 [n]; tables float64
-[rows, Y].
+Arrays in all of them: flat, d, beliefs float [entries of all tables]; w, gradient float64 [K]; sums float64 [2, K];
+start int64 [n], rising where tables are changed; weight, base, table, region int32 [n]; coefficient float64 [n]; scale
+float64 [regions]; tables float64 [rows, Y].
 No coefficient means 1; no table means row 0 of one, or row j of n.
 """
 
@@ -43,22 +43,27 @@ def terms_moments(
     np.add.at(gradient, weight, _factors(coefficient, start) * products)
 
 
-def terms_curvature(
-    diagonal: FloatArray,
+def terms_statistics(
+    sums: FloatArray,
     beliefs: RealArray,
     scale: FloatArray,
+    region: IntArray,
     start: LabelArray,
     weight: IntArray,
     coefficient: FloatArray | None,
     table: IntArray | None,
     tables: FloatArray,
 ) -> None:
-    """diagonal[weight_j] += scale_j coefficient_j^2 Var(tables[table_j]) under b = beliefs[start_j ...]"""
+    """sums[0] as `terms_moments` of the beliefs,
+
+    sums[1, weight_j] += scale[region_j] coefficient_j^2 Var(tables[table_j]) under b = beliefs[start_j ...]
+    """
+    terms_moments(sums[0], beliefs, start, weight, coefficient, table, tables)
     rows = _rows(tables, table, len(start))
     b = beliefs[_positions(start, rows.shape[1])]
     mean = (b * rows).sum(axis=1, keepdims=True)
     variance = (b * (rows - mean) ** 2).sum(axis=1)
-    np.add.at(diagonal, weight, scale * _factors(coefficient, start) ** 2 * variance)
+    np.add.at(sums[1], weight, scale[region] * _factors(coefficient, start) ** 2 * variance)
 
 
 def free_apply(
@@ -77,19 +82,24 @@ def free_moments(
     np.add.at(gradient, _positions(base, entries), values)
 
 
-def free_curvature(
-    diagonal: FloatArray,
+def free_statistics(
+    sums: FloatArray,
     beliefs: RealArray,
     scale: FloatArray,
+    region: IntArray,
     start: LabelArray,
     base: IntArray,
     coefficient: FloatArray | None,
     entries: int,
 ) -> None:
-    """diagonal[base_j + y] += scale_j coefficient_j^2 b (1 - b),  b = beliefs[start_j + y]"""
+    """sums[0] as `free_moments` of the beliefs,
+
+    sums[1, base_j + y] += scale[region_j] coefficient_j^2 b (1 - b),  b = beliefs[start_j + y]
+    """
+    free_moments(sums[0], beliefs, start, base, coefficient, entries)
     b = beliefs[_positions(start, entries)].astype(np.float64)
-    values = (scale * _factors(coefficient, start) ** 2)[:, None] * b * (1.0 - b)
-    np.add.at(diagonal, _positions(base, entries), values)
+    values = (scale[region] * _factors(coefficient, start) ** 2)[:, None] * b * (1.0 - b)
+    np.add.at(sums[1], _positions(base, entries), values)
 
 
 def rows_gather(flat: RealArray, start: LabelArray, entries: int) -> FloatArray:

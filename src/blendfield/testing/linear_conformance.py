@@ -62,7 +62,7 @@ def random_features(rng: np.random.Generator, graph: RegionGraph) -> FeatureMap:
 
 def _linear(case: Case, backend: Backend, features: FeatureMap) -> tuple[Problem, LinearPotentials]:
     problem = case.compile(backend)
-    return problem, backend.linear(problem, features, case.tables.astype(case.dtype))
+    return problem, backend.linear(problem, features, case.tables.astype(case.dtype), Workspace())
 
 
 def _clear(case: Case) -> bool:

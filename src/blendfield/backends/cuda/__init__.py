@@ -9,7 +9,7 @@ import numpy as np
 from blendfield.backends.cuda.device import CudaDevice, Device
 from blendfield.backends.cuda.linear import CudaPotentials
 from blendfield.backends.cuda.problem import CudaProblem
-from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray
+from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray, Workspace
 
 
 def missing() -> str | None:
@@ -40,6 +40,7 @@ class CudaBackend:
     """See `protocol.Backend`."""
 
     name = "cuda"
+    chunk_entries = 1 << 25
 
     def __init__(self, device: Device | None = None) -> None:
         """`device`: the current card, or a stand-in."""
@@ -57,7 +58,10 @@ class CudaBackend:
         del threads
         return CudaProblem(self.device, program, tables, epsilon, dtype)
 
-    def linear(self, problem: Problem, features: Features, base: RealArray | None) -> LinearPotentials:
+    def linear(
+        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
+    ) -> LinearPotentials:
+        del workspace  # everything stays on the card
         assert isinstance(problem, CudaProblem)
         return CudaPotentials(problem, features, base)
 

@@ -369,8 +369,11 @@ class CudaProblem:
         beliefs: RealArray = self._flat(self._beliefs(epsilon))
         return beliefs
 
-    def value_and_beliefs(self) -> tuple[FloatArray, RealArray]:
+    def value_and_beliefs(self, out: RealArray | None = None) -> tuple[FloatArray, RealArray]:
         beliefs = self._flat(self._beliefs(None))
+        if out is not None:
+            out[:] = beliefs
+            beliefs = out
         return self._by_segment(self._lane_values), beliefs
 
     def _flat(self, lanes: Any) -> Any:

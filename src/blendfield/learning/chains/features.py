@@ -98,7 +98,7 @@ class ChainFeatures:
         for part in self._nodes:
             part.moments(variances, out, squared=True)
         if self._rest is not None:
-            out += np.maximum(self._rest.curvature(np.ascontiguousarray(nodes.T).ravel(), weights), 0.0)
+            out += np.maximum(self._rest.statistics(np.ascontiguousarray(nodes.T).ravel(), weights)[1], 0.0)
         for offset, row in self._pairs.values():
             out[offset : offset + pairs.size * len(row)] += np.outer(pairs.ravel(), row**2).ravel()
         return out
