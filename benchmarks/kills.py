@@ -5,7 +5,8 @@ run end at the same weights?
 
 A run is started again and again with fit(..., checkpoint=path, resume=True) and killed (SIGKILL) after a random time,
 until it has been killed often enough; then it may finish. After every kill the checkpoint has to load, and nothing else
-may lie in its folder. At the end the weights have to be those of a run that was left alone, bit for bit.
+may lie in its folder (but a whole file that the next write removes, see blendfield/files.py). At the end the weights
+have to be those of a run that was left alone, bit for bit.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ import blendfield as bf
 from blendfield.formats.plain import from_metadata
 from blendfield.formats.safetensors import TensorFile
 from blendfield.learning import checkpoint
+
+LEFT_OVER = ".checkpoint.tmp"
 
 
 def samples(side: int, count: int) -> list[bf.Sample]:
@@ -108,7 +111,7 @@ def main() -> None:
         life(Path(alone), size, None)
         seconds = time.perf_counter() - start
         expected = weights(Path(alone))
-        kills = during_writes = absent = finished = 0
+        kills = during_writes = between = absent = finished = 0
         iterations = []
         while kills < options.kills:
             last = life(Path(killed), size, rng.uniform(0.0, seconds / 6))
@@ -120,18 +123,22 @@ def main() -> None:
                 continue
             kills += 1
             during_writes += last == "writing"
-            names = os.listdir(killed)
+            names = set(os.listdir(killed))
+            between += LEFT_OVER in names
+            names.discard(LEFT_OVER)
             if not names:
                 absent += 1  # killed before the first write was done
                 continue
-            assert names == ["checkpoint"], names
+            assert names == {"checkpoint"}, names
             state = from_metadata(TensorFile(Path(killed) / "checkpoint"), "state")
             iterations.append(state["iteration"])
         life(Path(killed), size, None)
         assert weights(Path(killed)) == expected
+        assert set(os.listdir(killed)) - {LEFT_OVER} == {"checkpoint", "model"}
         result = {
             "kills": kills,
             "during a write": during_writes,
+            "between naming a file and moving it": between,
             "before the first checkpoint": absent,
             "iterations in the checkpoints": iterations,
             "runs finished in between": finished,

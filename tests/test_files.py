@@ -65,3 +65,12 @@ def test_nothing_is_left_by_a_process_killed_while_it_writes(tmp_path):
         process.send_signal(signal.SIGKILL)
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == ["record"]
+
+
+def test_what_a_process_killed_at_the_last_moment_left_is_removed(tmp_path):
+    (tmp_path / ".record.tmp").write_bytes(b"whole, but never moved")
+    with written_atomically(tmp_path / "record") as file:
+        file.write(b"new")
+    assert (tmp_path / "record").read_bytes() == b"new"
+    if files._open_nameless(str(tmp_path)) is not None:
+        assert os.listdir(tmp_path) == ["record"]

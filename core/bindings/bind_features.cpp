@@ -121,8 +121,8 @@ void bind_terms(nb::module_& m) {
             statistics<T>(terms, view(beliefs), {region.data(), view(scale)}, rows, threads_or_default(threads));
         },
         "sums"_a.noconvert(), "beliefs"_a.noconvert(), "scale"_a.noconvert(), "region"_a.noconvert(),
-        "start"_a.noconvert(), "weight"_a.noconvert(), "coefficient"_a.noconvert().none(),
-        "table"_a.noconvert().none(), "tables"_a.noconvert(), "threads"_a = 0,
+        "start"_a.noconvert(), "weight"_a.noconvert(), "coefficient"_a.noconvert().none(), "table"_a.noconvert().none(),
+        "tables"_a.noconvert(), "threads"_a = 0,
         "sums[0, weight] += coefficient <b, table>, sums[1, weight] += scale[region] coefficient^2 Var_b(table), with "
         "table = tables[table], b = beliefs[start ...], term by term.");
 
@@ -150,8 +150,8 @@ void bind_terms(nb::module_& m) {
         "gradient[base + y] += coefficient d[start + y], term by term.");
     m.def(
         "free_statistics",
-        [](InOut2 sums, In<T> beliefs, In<double> scale, Index region, Start start, Index base,
-           Coefficient coefficient, int64_t entries, int threads) {
+        [](InOut2 sums, In<T> beliefs, In<double> scale, Index region, Start start, Index base, Coefficient coefficient,
+           int64_t entries, int threads) {
             const Free terms = free_view(start, base, coefficient, entries);
             const Vector<double> rows = two_rows(sums);
             expect_one_per_term("region", region.size(), terms.count);

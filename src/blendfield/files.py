@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -16,7 +15,8 @@ def written_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     never half.
 
     After an error nothing is left behind and the old file stays as it was. Where the system knows files without a name
-    (Linux), nothing is left behind even by a process that is killed while it writes.
+    (Linux), nothing is left behind even by a process that is killed while it writes; only if that happens between the
+    last two system calls, a whole file `.NAME.tmp` stays, which the next write to the same place removes.
     """
     target = os.path.abspath(os.fspath(path))
     folder = os.path.dirname(target)
@@ -35,13 +35,7 @@ def written_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with os.fdopen(nameless, "w+b") as file:
             yield file
             _flush(file)
-            name = os.path.join(folder, f".{secrets.token_hex(8)}.tmp")
-            _name(file, name)
-            try:
-                os.replace(name, target)
-            except BaseException:
-                os.unlink(name)
-                raise
+            _put(file, os.path.join(folder, f".{os.path.basename(target)}.tmp"), target)
     with suppress(OSError):  # so that the new name survives a power cut
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -58,6 +52,26 @@ def _open_nameless(folder: str) -> int | None:
         return os.open(folder, os.O_TMPFILE | os.O_RDWR, 0o666)
     except OSError:
         return None
+
+
+def _put(file: IO[bytes], name: str, target: str) -> None:
+    """Let a nameless file take the place of `target`, by way of `name`: links never replace what is there."""
+    while True:
+        try:
+            _name(file, name)
+        except FileExistsError:  # of a killed process, or of one that writes to the same place just now
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            continue
+        try:
+            os.replace(name, target)
+            return
+        except FileNotFoundError:  # taken away by another writer
+            continue
+        except BaseException:
+            with suppress(FileNotFoundError):
+                os.unlink(name)
+            raise
 
 
 def _name(file: IO[bytes], name: str) -> None:

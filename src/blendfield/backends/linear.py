@@ -25,9 +25,7 @@ def inverse_counting(counting_numbers: FloatArray) -> FloatArray:
 class HostPotentials:
     """See `protocol.LinearPotentials`."""
 
-    def __init__(
-        self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace
-    ) -> None:
+    def __init__(self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace) -> None:
         self.problem = problem
         self.features = features
         self._base = base

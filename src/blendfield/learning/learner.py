@@ -242,7 +242,9 @@ class BlendedLearner(Predictor):
     def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local":
-            estimate = estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
+            estimate = estimate_memory(
+                samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype
+            )
             memory.require(estimate.total, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 

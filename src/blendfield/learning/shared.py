@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, TypeVar
 
-import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.protocol import Workspace
@@ -26,8 +25,9 @@ class Shared:
 
     def same(self, array: Array) -> Array:
         """An equal array, the same one for all who ask: indices are often alike in many chunks."""
-        key = (array.dtype, array.shape, blake2b(np.ascontiguousarray(array), digest_size=16).digest())
-        return self._alike.setdefault(key, array)
+        key = (array.dtype, array.shape, blake2b(array.tobytes(), digest_size=16).digest())
+        known: Array = self._alike.setdefault(key, array)
+        return known
 
     def models(self, samples: Sequence[Sample], counting_numbers: Any) -> Models | None:
         """The program of these graphs with these counting numbers, where it is known."""
