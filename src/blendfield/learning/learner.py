@@ -230,8 +230,7 @@ class BlendedLearner(Predictor):
     def memory_estimate(self, samples: Sequence[Sample]) -> MemoryEstimate:
         """About how many bytes `fit` will take beyond the samples themselves, before any work is done."""
         options = self._options()
-        samples, _ = self._samples_and_layout(samples)
-        return estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
+        return _estimate(self._samples_and_layout(samples)[0], options)
 
     def _samples_and_layout(self, samples: Any) -> tuple[list[Sample], WeightLayout]:
         listed = check_samples(samples)
@@ -242,9 +241,7 @@ class BlendedLearner(Predictor):
     def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local":
-            estimate = estimate_memory(
-                samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype
-            )
+            estimate = _estimate(samples, options)
             memory.require(estimate.total, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 
@@ -298,3 +295,8 @@ class BlendedLearner(Predictor):
     def __repr__(self) -> str:
         fitted = f", {len(self.weights_)} weights, gap {self.gap_:.3g}" if hasattr(self, "weights_") else ""
         return f"BlendedLearner(epsilon={self.epsilon!r}, C={self.C!r}{fitted})"
+
+
+def _estimate(samples: Sequence[Sample], options: LearnerOptions) -> MemoryEstimate:
+    """Of a local run."""
+    return estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
