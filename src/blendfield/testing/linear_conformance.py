@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from blendfield.backends.protocol import Backend, FloatArray, LinearPotentials, Problem
+from blendfield.backends.protocol import Backend, FloatArray, LinearPotentials, Problem, Workspace
 from blendfield.backends.reference import ReferenceBackend
 from blendfield.graph import RegionGraph
 from blendfield.model.blocks import FreeWeights, TableFeatures, TiedLinear, bind_triples
