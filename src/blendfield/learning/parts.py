@@ -22,7 +22,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.linear import HostPotentials
-from blendfield.backends.protocol import FloatArray, RealArray
+from blendfield.backends.protocol import FloatArray, RealArray, Workspace
 from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
 from blendfield.errors import BlendfieldError, LabelError, PotentialError
 from blendfield.graph import RegionGraph, counting_numbers
@@ -63,8 +63,8 @@ class PartRecipe:
     def size(self) -> int:
         return int(self.sample.graph.table_offsets[-1])
 
-    def build(self, threads: int | None) -> PartChunk:
-        """The part compiled."""
+    def build(self, threads: int | None, common: dict[str, Any] | None = None) -> PartChunk:
+        """The part compiled; it shares nothing with others."""
         return PartChunk(self, threads)
 
     def touched(self) -> npt.NDArray[np.bool_]:
@@ -94,7 +94,7 @@ class PartChunk(Chunk):
         size = int(recipe.sample.graph.table_offsets[-1])
         self._fixed: RealArray = np.zeros(size, dtype=self._dtype) if fixed is None else fixed.astype(self._dtype)
         self._tables: RealArray = self._fixed.copy()  # theta without features, nu included: changed in place
-        self.potentials = HostPotentials(self.problem, self.features, self._tables)
+        self.potentials = HostPotentials(self.problem, self.features, self._tables, Workspace())
         between = Consistency(self.models.program)
         self._sums: Any = (between.parent - between.child).T.tocsr()[self._entries]  # type: ignore
         self._nu: FloatArray = np.zeros(len(self._entries))
