@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from blendfield.graph import RegionGraph
 from blendfield.inference.anderson import Anderson
@@ -13,6 +13,7 @@ from blendfield.inference.mean_field import mean_field
 from blendfield.inference.message_passing import belief_propagation, norm_product
 from blendfield.inference.options import Progress, check_options
 from blendfield.inference.outcome import Outcome, results_of
+from blendfield.inference.result import Result
 from blendfield.inference.task import Task
 
 DRIVERS: dict[str, Callable[[Task], Outcome]] = {
@@ -23,6 +24,50 @@ DRIVERS: dict[str, Callable[[Task], Outcome]] = {
 }
 
 
+@overload
+def infer(
+    graph: RegionGraph,
+    potentials: Any,
+    epsilon: float = ...,
+    counting_numbers: Any = ...,
+    method: str = ...,
+    max_iterations: int = ...,
+    tolerance: float = ...,
+    evidence: Any = ...,
+    initial: Any = ...,
+    time_limit: float | None = ...,
+    callback: Callable[[Progress], object] | None = ...,
+    threads: int | None = ...,
+    dtype: str = ...,
+    backend: str = ...,
+    acceleration: str | Anderson | None = ...,
+    certificate_every: int | str = ...,
+    damping: float | None = ...,
+    restarts: int = ...,
+    memory_limit: int | None = ...,
+) -> Result: ...
+@overload
+def infer(
+    graph: list[RegionGraph] | tuple[RegionGraph, ...],
+    potentials: Any,
+    epsilon: float = ...,
+    counting_numbers: Any = ...,
+    method: str = ...,
+    max_iterations: int = ...,
+    tolerance: float = ...,
+    evidence: Any = ...,
+    initial: Any = ...,
+    time_limit: float | None = ...,
+    callback: Callable[[Progress], object] | None = ...,
+    threads: int | None = ...,
+    dtype: str = ...,
+    backend: str = ...,
+    acceleration: str | Anderson | None = ...,
+    certificate_every: int | str = ...,
+    damping: float | None = ...,
+    restarts: int = ...,
+    memory_limit: int | None = ...,
+) -> list[Result]: ...
 def infer(
     graph: RegionGraph | list[RegionGraph] | tuple[RegionGraph, ...],
     potentials: Any,
@@ -43,7 +88,7 @@ def infer(
     damping: float | None = None,
     restarts: int = 0,
     memory_limit: int | None = None,
-) -> Any:
+) -> Result | list[Result]:
     """Beliefs, labels and certified bounds of one model or of many.
 
     Returns a `Result`, or a list of them for a list of graphs.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, overload
+from typing import Any, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -32,10 +32,10 @@ class Tables(Sequence[RealArray]):
         return self._graph.num_regions
 
     @overload
-    def __getitem__(self, region: int) -> RealArray: ...
+    def __getitem__(self, region: SupportsIndex) -> RealArray: ...
     @overload
     def __getitem__(self, region: slice) -> list[RealArray]: ...
-    def __getitem__(self, region: int | slice) -> RealArray | list[RealArray]:
+    def __getitem__(self, region: SupportsIndex | slice) -> RealArray | list[RealArray]:
         if isinstance(region, slice):
             return [self[r] for r in range(*region.indices(len(self)))]
         index = range(len(self))[region]
