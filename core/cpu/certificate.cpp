@@ -5,16 +5,13 @@
 // Per connected component ("segment") one of three ways to q:
 //   two_level    all children are single variables: rounding inside the kernels, block by block, no copy of the tables;
 //   projection   deeper graphs: Euclidean projection onto the marginalisation constraints in closed form, repeated on
-//   |q|,
-//                then mixed with the uniform point;
+//                |q|, then mixed with the uniform point;
 //   scaling      some label is forbidden: iterative scaling on the support, small regions first.
-#include <algorithm>
+#include "cpu/certificate.h"
+
 #include <cmath>
 #include <limits>
-#include <numeric>
-#include <unordered_map>
 
-#include "cpu/problem.h"
 #include "cpu/tables.h"
 #include "cpu/thread_pool.h"
 
@@ -26,62 +23,6 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 constexpr int projections = 3;  // more cost time and, by what was measured, tightness: decision 0004
 constexpr int scaling_rounds = 200;
 constexpr double scaling_residual = 1e-13;
-
-// A table as seen from the smaller table over the axes in `mask`: how far each axis moves there, 0 for the other axes.
-struct Projected {
-    int axes = 0, extents[32] = {}, last = 1;
-    int64_t strides[32] = {}, entries = 1, size = 1;  // of the table, of the smaller table
-    Projected(const int* from, int count, uint32_t mask) : axes(count) {
-        for (int a = axes - 1; a >= 0; --a) {
-            extents[a] = from[a];
-            entries *= from[a];
-            strides[a] = mask >> a & 1 ? size : 0;
-            if (mask >> a & 1) size *= from[a];
-        }
-        last = extents[axes - 1];
-    }
-    // Calls f(first entry, first label) for every row of the table; along a row the label moves by strides[axes - 1].
-    template <class F>
-    void for_rows(F f) const {
-        int digit[32] = {};
-        int64_t label = 0;
-        for (int64_t e = 0; e < entries; e += last) {
-            f(e, label);
-            for (int a = axes - 2; a >= 0; --a) {
-                label += strides[a];
-                if (++digit[a] < extents[a]) break;
-                label -= strides[a] * extents[a];
-                digit[a] = 0;
-            }
-        }
-    }
-    void marginalise(const double* table, double* marginal) const {
-        std::fill_n(marginal, size, 0.0);
-        if (strides[axes - 1])
-            for_rows([&](int64_t e, int64_t label) {
-                for (int y = 0; y < last; ++y) marginal[label + y] += table[e + y];
-            });
-        else
-            for_rows([&](int64_t e, int64_t label) {
-                double sum = 0;
-                for (int y = 0; y < last; ++y) sum += table[e + y];
-                marginal[label] += sum;
-            });
-    }
-    // table = f(table, small), entry by entry
-    template <class F>
-    void combine(const double* small, double* table, F f) const {
-        if (strides[axes - 1])
-            for_rows([&](int64_t e, int64_t label) {
-                for (int y = 0; y < last; ++y) table[e + y] = f(table[e + y], small[label + y]);
-            });
-        else
-            for_rows([&](int64_t e, int64_t label) {
-                const double add = small[label];
-                for (int y = 0; y < last; ++y) table[e + y] = f(table[e + y], add);
-            });
-    }
-};
 
 // The pure interaction of a marginal: its mean along every axis removed, in place.
 void remove_means(const int* extents, int axes, double* table, int64_t size) {
@@ -101,222 +42,6 @@ void remove_means(const int* extents, int axes, double* table, int64_t size) {
 }
 
 }  // namespace
-
-// What the projection and the scaling need to know of the graph; made at the first certificate.
-template <class T>
-struct Problem<T>::Deep {
-    struct Region {
-        int32_t region;
-        int64_t table;  // offset of its q, core order
-        int64_t first_node, last_node;
-        int64_t first_child, last_child;
-    };
-    struct Node {  // a region and a subset of its axes on which it must agree with others
-        uint32_t mask;
-        int64_t size, marginal;  // of the subset's table; offset of the region's marginal
-        int32_t component;
-        int64_t source;  // an earlier node of the region whose subset contains this one, -1: the region itself
-        uint32_t mask_in_source;
-    };
-    struct Child {
-        int32_t deep;  // number of the child among `regions`
-        uint32_t mask;
-    };
-    std::vector<Region> regions;
-    std::vector<int32_t> number;  // [all regions] place in `regions`, -1
-    std::vector<Node> nodes;
-    std::vector<Child> children;
-    std::vector<int64_t> component_start;
-    std::vector<int32_t> component_nodes, node_region;
-    std::vector<ValueItem> items;
-    std::vector<int32_t> zero;  // regions with c = 0 and parents: b is the marginal of the first parent
-    std::vector<Child> zero_parent;
-    int64_t entries = 0, marginals = 0;
-};
-
-template <class T>
-void Problem<T>::prepare_certificate() {
-    prepared_ = true;
-    const int64_t segments = program_.segments;
-    strategy_.assign(segments, two_level);
-    for (int64_t e = 0; e < program_.edges; ++e) {
-        const int32_t child = program_.edge_children[e];
-        if (program_.region_offsets[child + 1] - program_.region_offsets[child] > 1)
-            strategy_[program_.segment[child]] = projection;
-    }
-    if (forbidden_)
-        for (int64_t r = 0; r < layout_.regions; ++r) {
-            const Group& g = layout_.groups[layout_.place(r).group];
-            if (!g.forbidden || strategy_[program_.segment[r]] == scaling) continue;
-            const T* table = tables_.data() + table_at(layout_.place(r));
-            for (int64_t e = 0; e < g.entries; ++e)
-                if (table[e * g.width] == -infinity) {
-                    strategy_[program_.segment[r]] = scaling;
-                    break;
-                }
-        }
-
-    deep_ = std::make_shared<Deep>();
-    Deep& deep = *deep_;
-    const bool any_two_level = std::count(strategy_.begin(), strategy_.end(), two_level) > 0;
-    for (const ValueItem& item : layout_.all_items) {
-        const Group& g = layout_.groups[item.group];
-        uint32_t two = 0, other = 0;
-        for (int l = 0; l < g.width; ++l)
-            if (item.mask >> l & 1) {
-                const int32_t r = layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l];
-                (strategy_[program_.segment[r]] == two_level ? two : other) |= 1u << l;
-            }
-        if (two) (g.sends ? child_items_ : parent_items_).push_back({item.group, item.block, two, item.light});
-        if (other) deep.items.push_back({item.group, item.block, other, item.light});
-    }
-    child_items_.shrink_to_fit(), parent_items_.shrink_to_fit();
-
-    const size_t groups = layout_.groups.size();
-    q_offset_.assign(groups, 0);
-    child_start_.assign(groups, 0);
-    child_width_.resize(groups);
-    child_width_pointers_.assign(groups, nullptr);
-    if (any_two_level) {
-        int64_t q_size = 0, slot_lanes = 0;
-        for (size_t k = 0; k < groups; ++k) {
-            const Group& g = layout_.groups[k];
-            const int64_t padded = static_cast<int64_t>(g.blocks) * g.width;
-            q_offset_[k] = q_size;
-            if (g.sends && g.extents.size() == 1) q_size += padded * g.entries;
-            child_start_[k] = slot_lanes;
-            slot_lanes += padded * static_cast<int64_t>(g.slots.size());
-            child_width_[k].assign(std::max<size_t>(g.slots.size(), 1), 1);
-            child_width_pointers_[k] = child_width_[k].data();
-        }
-        if (q_size >= static_cast<int64_t>(no_edge)) throw std::length_error("too many labels for one certificate");
-        child_beliefs_.reset(q_size);
-        child_q_.assign(slot_lanes, 0);
-        for_edges([&](int64_t e, int64_t, int, int slot) {
-            const int32_t parent = program_.edge_parents[e], child = program_.edge_children[e];
-            if (strategy_[program_.segment[child]] != two_level) return;
-            const Group &pg = layout_.groups[layout_.place(parent).group],
-                        &cg = layout_.groups[layout_.place(child).group];
-            const int64_t padded = static_cast<int64_t>(pg.blocks) * pg.width;
-            child_q_[child_start_[layout_.place(parent).group] + slot * padded + layout_.place(parent).lane] =
-                static_cast<unsigned>(q_offset_[layout_.place(child).group] +
-                                      static_cast<int64_t>(layout_.place(child).lane / cg.width) * cg.entries *
-                                          cg.width +
-                                      layout_.place(child).lane % cg.width);
-            child_width_[layout_.place(parent).group][slot] = cg.width;
-            if (program_.counting[child] == 0) {
-                if (fixed_.empty()) fixed_.assign(layout_.lanes, 0);
-                uint8_t& fixed = fixed_[cg.first_lane + layout_.place(child).lane];
-                if (!fixed) zero_children_.push_back({child, parent, static_cast<int32_t>(slot)});
-                fixed = 1;
-            }
-        });
-    }
-    if (deep.items.empty()) return;
-
-    // Everything below concerns the segments that need more than rounding.
-    deep.number.assign(layout_.regions, -1);
-    std::vector<int32_t> order;
-    for (int64_t r = 0; r < layout_.regions; ++r)
-        if (strategy_[program_.segment[r]] != two_level) order.push_back(static_cast<int32_t>(r));
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {  // small regions first
-        return layout_.groups[layout_.place(a).group].extents.size() <
-               layout_.groups[layout_.place(b).group].extents.size();
-    });
-    for (int32_t r : order) {
-        deep.number[r] = static_cast<int32_t>(deep.regions.size());
-        deep.regions.push_back({r, deep.entries, 0, 0, 0, 0});
-        deep.entries += layout_.groups[layout_.place(r).group].entries;
-    }
-    std::vector<std::vector<typename Deep::Child>> children(deep.regions.size());
-    std::unordered_map<uint64_t, int32_t> node_number;
-    std::vector<int32_t> leader;
-    std::vector<std::pair<int32_t, uint32_t>> raw;  // (deep region, mask)
-    auto node = [&](int32_t number, uint32_t mask) {
-        const auto [found, fresh] =
-            node_number.try_emplace(static_cast<uint64_t>(number) << 32 | mask, static_cast<int32_t>(raw.size()));
-        if (fresh) {
-            raw.emplace_back(number, mask);
-            leader.push_back(found->second);
-        }
-        return found->second;
-    };
-    auto find = [&](int32_t x) {
-        while (leader[x] != x) x = leader[x] = leader[leader[x]];
-        return x;
-    };
-    std::vector<uint8_t> zero_done(deep.regions.size(), 0);
-    for_edges([&](int64_t e, int64_t, int, int slot) {
-        const int32_t parent = deep.number[program_.edge_parents[e]], child = deep.number[program_.edge_children[e]];
-        if (parent < 0) return;
-        const Group& pg = layout_.groups[layout_.place(program_.edge_parents[e]).group];
-        const uint32_t mask = pg.slot_masks[slot];
-        children[parent].push_back({child, mask});
-        if (program_.counting[program_.edge_children[e]] == 0 && !zero_done[child]) {
-            zero_done[child] = 1;
-            deep.zero.push_back(child);
-            deep.zero_parent.push_back({parent, mask});
-        }
-        if (strategy_[program_.segment[program_.edge_children[e]]] != projection) return;
-        const int axes = __builtin_popcount(mask);
-        for (uint32_t subset = 1; subset < (1u << axes); ++subset) {
-            uint32_t in_parent = 0, rest = mask;
-            for (int k = 0; k < axes; ++k, rest &= rest - 1)
-                if (subset >> k & 1) in_parent |= rest & -rest;
-            const int32_t a = find(node(parent, in_parent)), b = find(node(child, subset));
-            leader[std::max(a, b)] = std::min(a, b);
-        }
-    });
-    // Nodes in the order of their regions, subsets from many axes to few: marginals are taken from marginals.
-    std::vector<int32_t> sorted(raw.size()), component(raw.size(), -1);
-    std::iota(sorted.begin(), sorted.end(), 0);
-    std::sort(sorted.begin(), sorted.end(), [&](int32_t a, int32_t b) {
-        const int size_a = __builtin_popcount(raw[a].second), size_b = __builtin_popcount(raw[b].second);
-        if (raw[a].first != raw[b].first) return raw[a].first < raw[b].first;
-        return size_a != size_b ? size_a > size_b : raw[a].second < raw[b].second;
-    });
-    int32_t components = 0;
-    std::vector<int64_t> count;
-    for (int32_t k : sorted) {
-        const int32_t root = find(k);
-        if (component[root] < 0) component[root] = components++, count.push_back(0);
-        component[k] = component[root];
-        ++count[component[k]];
-        const Group& g = layout_.groups[layout_.place(deep.regions[raw[k].first].region).group];
-        const int axes = static_cast<int>(g.extents.size());
-        const uint32_t mask = raw[k].second;
-        const int64_t size = Projected(g.extents.data(), axes, mask).size;
-        int64_t source = -1;
-        for (int64_t n = static_cast<int64_t>(deep.nodes.size()) - 1; n >= 0 && deep.node_region[n] == raw[k].first;
-             --n)
-            if ((deep.nodes[n].mask & mask) == mask && (source < 0 || deep.nodes[n].size < deep.nodes[source].size))
-                source = n;
-        uint32_t within = mask;
-        if (source >= 0) {
-            within = 0;
-            for (int a = 0, position = 0; a < axes; ++a)
-                if (deep.nodes[source].mask >> a & 1) within |= (mask >> a & 1) << position++;
-        }
-        deep.nodes.push_back({mask, size, deep.marginals, component[k], source, within});
-        deep.node_region.push_back(raw[k].first);
-        deep.marginals += size;
-    }
-    deep.component_start.assign(components + 1, 0);
-    std::partial_sum(count.begin(), count.end(), deep.component_start.begin() + 1);
-    deep.component_nodes.resize(deep.nodes.size());
-    std::vector<int64_t> fill(deep.component_start.begin(), deep.component_start.end() - 1);
-    for (size_t k = 0; k < deep.nodes.size(); ++k)
-        deep.component_nodes[fill[deep.nodes[k].component]++] = static_cast<int32_t>(k);
-    size_t next = 0;
-    for (size_t d = 0; d < deep.regions.size(); ++d) {
-        deep.regions[d].first_node = static_cast<int64_t>(next);
-        while (next < deep.nodes.size() && deep.node_region[next] == static_cast<int32_t>(d)) ++next;
-        deep.regions[d].last_node = static_cast<int64_t>(next);
-        deep.regions[d].first_child = static_cast<int64_t>(deep.children.size());
-        deep.children.insert(deep.children.end(), children[d].begin(), children[d].end());
-        deep.regions[d].last_child = static_cast<int64_t>(deep.children.size());
-    }
-}
 
 template <class T>
 void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink child_gaps, Sink values, Sink gaps,
@@ -627,8 +352,6 @@ template void Problem<double>::general_certificate(double, Sink, Sink, std::vect
 template void Problem<float>::general_certificate(double, Sink, Sink, std::vector<uint8_t>&, double*);
 template void Problem<double>::write_candidate(const ValueItem&, const double*, double*) const;
 template void Problem<float>::write_candidate(const ValueItem&, const double*, double*) const;
-template void Problem<double>::prepare_certificate();
-template void Problem<float>::prepare_certificate();
 template CertificateSums Problem<double>::certificate(double, bool, double*);
 template CertificateSums Problem<float>::certificate(double, bool, double*);
 

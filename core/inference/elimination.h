@@ -86,9 +86,15 @@ class Elimination {
         double work;
     };
 
+    static constexpr int64_t inner_entries = 1024;  // of S, run through at once
+    static constexpr int64_t large_entries = 1 << 15;
+
+    // elimination_plan.cpp
     void find_domains();
     void make_scopes();
     std::vector<Job> make_jobs(const std::vector<int32_t>& level, std::vector<int32_t>& buckets) const;
+    int64_t rows_stride(int labels, int64_t inner) const;
+
     const int32_t* scope_of(const Term& term, int64_t& size) const;
     int64_t first_term(int64_t bucket) const { return term_start_[bucket]; }
     void set_axes(int64_t bucket, Plan& plan) const;
@@ -106,7 +112,6 @@ class Elimination {
     void sum_from(const Access& source, const Access& target, int64_t bucket, double* sums) const;
     template <class F>
     bool run(std::vector<Job>& jobs, const std::vector<int32_t>& buckets, size_t& next, double work, F large_or_small);
-    int64_t rows_stride(int labels, int64_t inner) const;
 
     RegionArrays arrays_;
     const double* tables_;

@@ -31,6 +31,14 @@ def test_smallest_models(method, epsilon):
         assert result.converged
 
 
+def test_nested_regions_over_many_variables_with_one_label(backend):
+    """The certificate looks at subsets of a child's axes: of 31 axes with one label there must not be 2^31."""
+    graph = bf.RegionGraph([3, 3] + [1] * 30, [tuple(range(32)), tuple(range(31)), (0, 2)])
+    result = bf.infer(graph, [None] * 3, backend=backend)
+    assert result.upper == pytest.approx(7 * np.log(3) / 1, rel=1e-9)
+    assert result.gap <= 1e-9
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_a_million_isolated_variables(method):
     graph = bf.RegionGraph(np.full(1_000_000, 2), [])

@@ -137,12 +137,16 @@ class _ProjectionTerm:
 
 
 def _projection_terms(problem: ReferenceProblem, chosen: list[int]) -> list[_ProjectionTerm]:
-    """For each non-empty subset S of a child: components of the regions with S, through edges whose child has S."""
+    """For each non-empty subset S of a child: components of the regions with S, through edges whose child has S.
+
+    Variables with a single label constrain nothing and are left out.
+    """
     among = set(chosen)
+    labels = problem.program.graph.cardinalities
     links = [link for link in problem.links if link.child in among]
     links_of_subset: dict[tuple[int, ...], list[Link]] = {}
     for link in links:
-        child = sorted(problem.regions[link.child])
+        child = sorted(v for v in problem.regions[link.child] if labels[v] > 1)
         for size in range(1, len(child) + 1):
             for subset in itertools.combinations(child, size):
                 links_of_subset.setdefault(subset, []).append(link)
