@@ -33,6 +33,7 @@ from blendfield.errors import (
 if TYPE_CHECKING:  # what the names below are; at run time `__getattr__` looks them up
     from blendfield.estimators import ChainClassifier, GraphClassifier, GridClassifier
     from blendfield.formats import (
+        Shards,
         read_cfn,
         read_evidence,
         read_fg,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:  # what the names below are; at run time `__getattr__` looks t
         write_model,
         write_mpe,
         write_pr,
+        write_shards,
         write_uai,
     )
     from blendfield.graph import (
@@ -61,7 +63,7 @@ if TYPE_CHECKING:  # what the names below are; at run time `__getattr__` looks t
     )
     from blendfield.inference import Anderson, Messages, Progress, Result
     from blendfield.inference.infer import infer  # not from the room: its module of that name confuses mypy
-    from blendfield.learning import BlendedLearner, TrainingProgress
+    from blendfield.learning import BlendedLearner, TrainingProgress, infer_in_parts
     from blendfield.model import FixedPotentials, FreeWeights, Sample, TableFeatures, TiedLinear, WeightedHamming
 
 logging.getLogger("blendfield").addHandler(logging.NullHandler())  # the program that uses us decides
@@ -98,6 +100,7 @@ __all__ = [
     "RegionGraph",
     "Result",
     "Sample",
+    "Shards",
     "SupportError",
     "TableFeatures",
     "TableSizeError",
@@ -110,6 +113,7 @@ __all__ = [
     "graph_from_networkx",
     "grid_graph",
     "infer",
+    "infer_in_parts",
     "read_cfn",
     "read_evidence",
     "read_fg",
@@ -127,6 +131,7 @@ __all__ = [
     "write_model",
     "write_mpe",
     "write_pr",
+    "write_shards",
     "write_uai",
 ]
 

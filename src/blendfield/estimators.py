@@ -154,19 +154,7 @@ class StructuredClassifier:
         training
             Whatever else `BlendedLearner.fit` takes: checkpoint, resume, ...; initial may be a fitted classifier.
         """
-        self.check()
-        structures = self._read_all(X)
-        if not structures:
-            raise LabelError("no samples: fit needs at least one")
-        labels = _labels(structures, y)
-        weights = [1.0] * len(structures) if sample_weight is None else _sample_weights(sample_weight, len(structures))
-        self.n_features_in_ = int(structures[0].nodes.shape[1])
-        self._check_width(structures, "in sample 0")
-        try:
-            self.classes_ = np.unique(np.concatenate(labels))
-        except TypeError:
-            raise LabelError("labels must be of one kind, numbers or strings") from None
-        samples = self._labelled(structures, labels, weights)
+        samples = self.samples(X, y, sample_weight)
         if validation is not None:
             training["validation"] = self._validation(validation)
         numbers = self.counting_numbers
@@ -180,6 +168,22 @@ class StructuredClassifier:
         self.learner_ = self._learner(numbers).fit(samples, **training)
         self._name_weights()
         return self
+
+    def samples(self, X: Any, y: Any, sample_weight: Any = None) -> list[Sample]:
+        """What `fit` trains its learner on; sets classes_ and n_features_in_."""
+        self.check()
+        structures = self._read_all(X)
+        if not structures:
+            raise LabelError("no samples: fit needs at least one")
+        labels = _labels(structures, y)
+        weights = [1.0] * len(structures) if sample_weight is None else _sample_weights(sample_weight, len(structures))
+        self.n_features_in_ = int(structures[0].nodes.shape[1])
+        self._check_width(structures, "in sample 0")
+        try:
+            self.classes_ = np.unique(np.concatenate(labels))
+        except TypeError:
+            raise LabelError("labels must be of one kind, numbers or strings") from None
+        return self._labelled(structures, labels, weights)
 
     def _validation(self, validation: Any) -> list[Sample]:
         if not isinstance(validation, (tuple, list)) or len(validation) != 2:

@@ -265,3 +265,15 @@ def test_every_key_is_an_option_of_the_classifier(folder):
     learner = read_configuration("config.toml", {"tolerance": 0.5}).classifier._learner("ones")
     assert (learner.C, learner.sign, learner.l1) == ({"nodes": 1.0}, {"transitions": ">=0"}, 0.1)
     assert (learner.sweeps, learner.threads, learner.dtype, learner.tolerance) == (2, 1, "float32", 0.5)
+
+
+def test_shards_hold_what_training_sees(folder, capsys):
+    assert main(["shard", "config.toml", "shards", "--entries", "60"]) == 0
+    assert "12 samples in" in capsys.readouterr().out
+    assert main(["train", "config.toml", "-q"]) == 0
+    shards = bf.Shards("shards")
+    learner = bf.BlendedLearner(C=0.5, counting_numbers="bethe").fit(shards)
+    trained = bf.ChainClassifier.load("model.safetensors").learner_
+    assert abs(learner.primal_ - trained.primal_) <= 2e-6 * trained.primal_
+    assert main(["shard", "config.toml", "shards"]) == 2
+    assert "a new or empty folder" in capsys.readouterr().err

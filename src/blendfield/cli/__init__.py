@@ -11,7 +11,7 @@ import sys
 import warnings
 from typing import Any, NoReturn
 
-from blendfield.cli import convert, denoise, evaluate, infer, predict, report, show, train
+from blendfield.cli import convert, denoise, evaluate, infer, predict, report, shard, show, train
 from blendfield.errors import BlendfieldError, BlendfieldWarning
 
 COMMANDS = {
@@ -22,6 +22,7 @@ COMMANDS = {
     "show": show,
     "convert": convert,
     "denoise": denoise,
+    "shard": shard,
     "report": report,
 }
 

@@ -31,6 +31,8 @@ class Cluster:
     """seconds after which a silent worker is taken for hung"""
     threads: int | None = None
     """of each worker; None: all of its machine, shared by the workers there"""
+    memory_limit: int | None = None
+    """bytes that the chunks of each worker may take; the rest is read again and again; None: all are kept"""
 
 
 def connect(cluster: Cluster) -> Any:

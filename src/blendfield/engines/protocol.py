@@ -184,6 +184,14 @@ class Recipe(Protocol):
         """
         ...
 
+    def streamed(self, compiled: Chunk, threads: int | None) -> Chunk:
+        """The same, but not kept in memory between questions."""
+        ...
+
+    def needed_bytes(self) -> int:
+        """About how many bytes the chunk holds."""
+        ...
+
     def touched(self) -> npt.NDArray[np.bool_]:
         """bool [K]: the weights that its features have."""
         ...

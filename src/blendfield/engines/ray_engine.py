@@ -275,7 +275,7 @@ class RayEngine:
                 "max_task_retries": 0,
                 "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=True),
             }
-            actor = remote.options(**options).remote(len(self._recipes), threads)
+            actor = remote.options(**options).remote(len(self._recipes), threads, self.cluster.memory_limit)
             self.workers.append(Worker(actor, node["NodeManagerAddress"]))
         for number, worker in enumerate(self.workers):
             try:

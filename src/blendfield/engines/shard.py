@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.protocol import FloatArray, RealArray
+from blendfield.engines.budget import Budget
 from blendfield.engines.protocol import Chunk, Recipe, Request
 from blendfield.engines.sums import Node, fold
 from blendfield.engines.support import Support
@@ -55,8 +56,9 @@ class NotHere(Exception):
 class Shard:
     """Chunks by number, of `count` in the whole set. Everything that a worker is asked passes through here."""
 
-    def __init__(self, count: int, threads: int | None) -> None:
+    def __init__(self, count: int, threads: int | None, memory_limit: int | None = None) -> None:
         self.count = count
+        self._budget = Budget(memory_limit)
         self.threads = threads
         self.support = Support(0)
         self._chunks: dict[int, Chunk] = {}
@@ -73,7 +75,7 @@ class Shard:
         """Make chunks; those without `messages` begin at zero. Returns their facts and what all chunks here touch."""
         facts = {}
         for number, recipe in recipes.items():
-            chunk = recipe.build(self.threads, self._common)
+            chunk = self._budget.build(recipe, self.threads, self._common)
             self._touched[number] = recipe.touched()
             self._catch_up(chunk, present, messages.get(number))
             self._chunks[number] = chunk

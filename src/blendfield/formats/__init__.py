@@ -5,10 +5,12 @@ from blendfield.formats.cfn import read_cfn
 from blendfield.formats.evidence import read_evidence, write_evidence
 from blendfield.formats.fg import read_fg, write_fg
 from blendfield.formats.models import read_model, write_model
+from blendfield.formats.shards import Shards, write_shards
 from blendfield.formats.uai import read_uai, write_uai
 from blendfield.formats.wcsp import read_wcsp
 
 __all__ = [
+    "Shards",
     "read_cfn",
     "read_evidence",
     "read_fg",
@@ -24,5 +26,6 @@ __all__ = [
     "write_model",
     "write_mpe",
     "write_pr",
+    "write_shards",
     "write_uai",
 ]

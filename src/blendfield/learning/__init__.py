@@ -1,6 +1,7 @@
 """Learning: the blend of message passing and weight updates, and what goes with it."""
 
 from blendfield.learning.learner import BlendedLearner
+from blendfield.learning.parts_inference import PartsResult, infer_in_parts
 from blendfield.learning.rivals import (
     CuttingPlaneTrainer,
     FrankWolfeTrainer,
@@ -15,7 +16,9 @@ __all__ = [
     "CuttingPlaneTrainer",
     "FrankWolfeTrainer",
     "GradientTrainer",
+    "PartsResult",
     "PseudoLikelihoodTrainer",
     "SubgradientTrainer",
     "TrainingProgress",
+    "infer_in_parts",
 ]

@@ -10,11 +10,14 @@ import numpy as np
 
 from blendfield import backends
 from blendfield.backends.protocol import FloatArray
+from blendfield.engines.budget import Budget
 from blendfield.engines.exchange import Exchange
 from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import Engine
 from blendfield.errors import OptionError
+from blendfield.formats.shards import Shards
 from blendfield.graph.partition import Cut
+from blendfield.learning.estimate import estimate_memory
 from blendfield.learning.options import LearnerOptions
 from blendfield.learning.parts import cut_samples
 from blendfield.learning.recipe import ChunkRecipe
@@ -26,6 +29,9 @@ from blendfield.model.weights import WeightLayout
 
 if TYPE_CHECKING:
     from blendfield.engines.ray_engine import RayEngine
+
+LIMIT_CHUNKS = 8
+"""chunks that a limit of memory holds, about"""
 
 
 def compile_training_set(
@@ -39,11 +45,13 @@ def compile_training_set(
         engine.place(recipes_of(samples, layout, counting_numbers, options, engine.shares()))
         return engine
     whole = ChunkRecipe(samples, 0, layout, counting_numbers, options, 0)
-    if (chains := whole.build_chains(None)) is not None:  # small, however many there are
+    in_memory = options.memory_limit is None and not isinstance(samples, Shards)
+    if in_memory and (chains := whole.build_chains(None)) is not None:  # small, however many there are
         return LocalEngine([chains])
     common: dict[str, Any] = {}
+    budget = Budget(options.memory_limit)
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)
-    return LocalEngine([recipe.build(None, common) for recipe in recipes])
+    return LocalEngine([budget.build(recipe, None, common) for recipe in recipes])
 
 
 def cut_training_set(
@@ -68,12 +76,22 @@ def recipes_of(
     samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions, least: int
 ) -> list[ChunkRecipe]:
     """How to make the chunks, at least so many of them where there are samples enough."""
-    sizes = [int(sample.graph.table_offsets[-1]) for sample in samples]
+    sizes = sizes_of(samples)
     limit = max(1, -(-sum(sizes) // least))
+    if options.memory_limit is not None:
+        needed = estimate_memory(samples[:1], [(0, 1)], max(2, options.memory), options.dtype).total
+        limit = max(1, min(limit, int(options.memory_limit / LIMIT_CHUNKS * sizes[0] / max(1, needed))))
     return [
         ChunkRecipe(samples[first:last], first, layout, counting_numbers, options, sum(sizes[first:last]))
         for first, last in chunk_bounds(samples, options.backend, limit)
     ]
+
+
+def sizes_of(samples: Sequence[Sample]) -> list[int]:
+    """Table entries of every sample."""
+    if isinstance(samples, Shards):
+        return [int(size) for size in samples.sizes]
+    return [int(sample.graph.table_offsets[-1]) for sample in samples]
 
 
 def chunk_bounds(samples: Sequence[Sample], backend: str, limit: float = math.inf) -> list[tuple[int, int]]:
@@ -82,8 +100,7 @@ def chunk_bounds(samples: Sequence[Sample], backend: str, limit: float = math.in
     """
     limit = min(limit, backends.get(backend).chunk_entries)
     bounds, first, entries = [], 0, 0
-    for number, sample in enumerate(samples):
-        size = int(sample.graph.table_offsets[-1])
+    for number, size in enumerate(sizes_of(samples)):
         if number > first and entries + size > limit:
             bounds.append((first, number))
             first, entries = number, 0

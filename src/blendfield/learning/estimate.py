@@ -54,7 +54,7 @@ def estimate_memory(
     for first, last in bounds:
         part = dict.fromkeys(total, 0)
         entries = 0
-        for sample in (samples[k] for k in range(first, last)):
+        for sample in samples[first:last]:  # in order: they may come from files
             graph = sample.graph
             size = int(graph.table_offsets[-1])
             message = int(graph.table_sizes[graph.edge_children].sum()) * item

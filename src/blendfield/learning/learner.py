@@ -7,9 +7,13 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
+
 from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Engine
 from blendfield.errors import LabelError, OptionError
+from blendfield.formats.shards import Shards
 from blendfield.inference import memory
 from blendfield.learning.blend import BlendOptions
 from blendfield.learning.checkpoint import Checkpoints, identity_of
@@ -75,6 +79,9 @@ class BlendedLearner(Predictor):
         larger than a machine. They exchange what they share once per iteration, so `sweeps` is how seldom. The optimum
         is the same; the bounds are as tight where all regions that overlap do so in single variables, else there is
         hardly a lower one.
+    memory_limit
+        Bytes that compiled samples may take (of each worker, where there are several); what does not fit is compiled
+        anew from `samples` in every iteration, which should then be in files: see `Shards`. None: all has to fit.
     engine
         Where the samples are: "local", in this process; "ray", on the workers of a Ray cluster (docs/scale-out.md).
     engine_address, engine_workers, engine_timeout
@@ -114,6 +121,7 @@ class BlendedLearner(Predictor):
         patience: int = 5,
         verbose: bool = False,
         parts: int | None = None,
+        memory_limit: int | None = None,
         engine: str = "local",
         engine_address: str = "auto",
         engine_workers: int | None = None,
@@ -142,6 +150,7 @@ class BlendedLearner(Predictor):
         self.patience = patience
         self.verbose = verbose
         self.parts = parts
+        self.memory_limit = memory_limit
         self.engine = engine
         self.engine_address = engine_address
         self.engine_workers = engine_workers
@@ -190,7 +199,7 @@ class BlendedLearner(Predictor):
             if keep is not None:
                 watched = None if watch is None else digests(watch.samples)
                 belongs = {"checkpoint_every": keep.every, "validation": watched}
-                identity = identity_of(self, belongs, layout, digests(samples))
+                identity = identity_of(self, belongs, layout, _digests(samples))
                 training.limits.checkpoint = Checkpoints(keep.path, identity, keep.seconds)
                 training.limits.checkpoint_every = keep.every
                 if resume and os.path.exists(keep.path):
@@ -232,15 +241,17 @@ class BlendedLearner(Predictor):
         options = self._options()
         return _estimate(self._samples_and_layout(samples)[0], options)
 
-    def _samples_and_layout(self, samples: Any) -> tuple[list[Sample], WeightLayout]:
+    def _samples_and_layout(self, samples: Any) -> tuple[Sequence[Sample], WeightLayout]:
+        if isinstance(samples, Shards):
+            return samples, samples.layout
         listed = check_samples(samples)
         if not listed:
             raise LabelError("no samples: training needs at least one")
         return listed, WeightLayout.of_samples(listed)
 
-    def _compile(self, samples: list[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
+    def _compile(self, samples: Sequence[Sample], layout: WeightLayout, options: LearnerOptions) -> Engine:
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
-        if options.engine == "local":
+        if options.engine == "local" and options.memory_limit is None and not isinstance(samples, Shards):
             estimate = _estimate(samples, options)
             memory.require(estimate.total, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
@@ -300,3 +311,7 @@ class BlendedLearner(Predictor):
 def _estimate(samples: Sequence[Sample], options: LearnerOptions) -> MemoryEstimate:
     """Of a local run."""
     return estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
+
+
+def _digests(samples: Sequence[Sample]) -> npt.NDArray[np.uint8]:
+    return samples.digests if isinstance(samples, Shards) else digests(samples)

@@ -33,6 +33,7 @@ class LearnerOptions:
     patience: int
     verbose: bool
     parts: int | None
+    memory_limit: int | None
     engine: str
     cluster: Cluster
 
@@ -112,6 +113,7 @@ def check_learner_options(learner: Any) -> LearnerOptions:
         patience=check_integer("patience", learner.patience, 1),
         verbose=learner.verbose,
         parts=_check_parts(learner, soft),
+        memory_limit=_memory_limit(learner),
         engine=check_choice("engine", learner.engine, ("local", "ray")),
         cluster=_check_cluster(learner),
     )
@@ -134,4 +136,9 @@ def _check_cluster(learner: Any) -> Cluster:
         workers=None if workers is None else check_integer("engine_workers", workers, 1, "None or "),
         timeout=check_number("engine_timeout", learner.engine_timeout, "seconds > 0") or 600.0,
         threads=None if threads is None else check_integer("threads", threads, 1),
+        memory_limit=_memory_limit(learner),
     )
+
+
+def _memory_limit(learner: Any) -> int | None:
+    return None if learner.memory_limit is None else check_integer("memory_limit", learner.memory_limit, 1, "None or ")

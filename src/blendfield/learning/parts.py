@@ -24,12 +24,14 @@ import numpy.typing as npt
 from blendfield.backends.linear import HostPotentials
 from blendfield.backends.protocol import FloatArray, RealArray, Workspace
 from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
+from blendfield.engines.protocol import Chunk as AnyChunk
 from blendfield.errors import BlendfieldError, LabelError, PotentialError
 from blendfield.graph import RegionGraph, counting_numbers
 from blendfield.graph.partition import Cut, cut, partition, subgraph
 from blendfield.inference.program import build_models
 from blendfield.learning.chunk import Chunk
 from blendfield.learning.consistency import Consistency
+from blendfield.learning.estimate import estimate_memory
 from blendfield.learning.options import LearnerOptions
 from blendfield.model.feature_map import touched_weights
 from blendfield.model.losses import loss_table
@@ -66,6 +68,15 @@ class PartRecipe:
     def build(self, threads: int | None, common: dict[str, Any] | None = None) -> PartChunk:
         """The part compiled; it shares nothing with others."""
         return PartChunk(self, threads)
+
+    def streamed(self, compiled: AnyChunk, threads: int | None) -> AnyChunk:
+        """A part stays in memory."""
+        return compiled
+
+    def needed_bytes(self) -> int:
+        """About how many bytes the chunk holds, history included."""
+        options = self.options
+        return estimate_memory([self.sample], [(0, 1)], max(2, options.memory), options.dtype).total
 
     def touched(self) -> npt.NDArray[np.bool_]:
         """bool [K]."""

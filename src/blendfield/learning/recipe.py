@@ -13,8 +13,10 @@ from blendfield.engines.exchange import NOWHERE
 from blendfield.engines.protocol import Chunk as AnyChunk
 from blendfield.learning.chains import ChainChunk, chain_chunk
 from blendfield.learning.chunk import Chunk
+from blendfield.learning.estimate import estimate_memory
 from blendfield.learning.options import LearnerOptions
 from blendfield.learning.shared import Shared
+from blendfield.learning.streamed import StreamedChunk
 from blendfield.model.feature_map import touched_weights
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
@@ -39,10 +41,11 @@ class ChunkRecipe:
 
     def build(self, threads: int | None, common: dict[str, Any] | None = None) -> AnyChunk:
         """The samples compiled, with so many threads unless the options say otherwise."""
-        if (chains := self.build_chains(threads)) is not None:
+        samples = list(self.samples)  # from files, where they are there
+        if (chains := self._chains(samples, threads)) is not None:
             return chains
         chunk = Chunk(
-            self.samples,
+            samples,
             self.layout,
             self.counting_numbers,
             self.options.epsilon,
@@ -56,15 +59,25 @@ class ChunkRecipe:
 
     def build_chains(self, threads: int | None) -> ChainChunk | None:
         """The samples without their pairs written out, where they are chains; else None."""
+        return self._chains(self.samples, threads)
+
+    def _chains(self, samples: Sequence[Sample], threads: int | None) -> ChainChunk | None:
         if self.options.soft_marginalisation > 0:
             return None
-        return chain_chunk(
-            self.samples, self.layout, self.counting_numbers, self.options.epsilon, **self._wanted(threads)
-        )
+        return chain_chunk(samples, self.layout, self.counting_numbers, self.options.epsilon, **self._wanted(threads))
 
     def _wanted(self, threads: int | None) -> dict[str, Any]:
         options = self.options
         return {"dtype": options.dtype, "threads": options.threads or threads, "backend": options.backend}
+
+    def streamed(self, compiled: AnyChunk, threads: int | None) -> StreamedChunk:
+        """The same, but not kept in memory between questions."""
+        return StreamedChunk(self, threads, compiled)
+
+    def needed_bytes(self) -> int:
+        """About how many bytes the chunk holds, history included."""
+        options = self.options
+        return estimate_memory(self.samples, [(0, len(self.samples))], max(2, options.memory), options.dtype).total
 
     def touched(self) -> npt.NDArray[np.bool_]:
         """bool [K]."""

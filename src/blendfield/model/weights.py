@@ -39,6 +39,16 @@ class WeightLayout:
                 shapes[block.name] = block.shape if known is None else _merged(known, block, f"sample {number}")
         return cls(shapes)
 
+    @classmethod
+    def merged(cls, layouts: Iterable[WeightLayout], names: Iterable[str]) -> WeightLayout:
+        """The layout that serves all; FeatureError gives the name of the one that disagrees."""
+        shapes: dict[str, BlockShape] = {}
+        for layout, where in zip(layouts, names, strict=True):
+            for name, shape in zip(layout.names, layout.shapes, strict=True):
+                known = shapes.get(name)
+                shapes[name] = shape if known is None else _merged(known, BoundBlock(name, shape, []), where)
+        return cls(shapes)
+
     def check(self, block: BoundBlock, where: str) -> None:
         """FeatureError unless `block` has weights here."""
         if block.name not in self._place:
