@@ -63,7 +63,7 @@ if TYPE_CHECKING:  # what the names below are; at run time `__getattr__` looks t
     )
     from blendfield.inference import Anderson, Messages, Progress, Result
     from blendfield.inference.infer import infer  # not from the room: its module of that name confuses mypy
-    from blendfield.learning import BlendedLearner, TrainingProgress, infer_in_parts
+    from blendfield.learning import BlendedLearner, StructuredLoss, TrainingProgress, infer_in_parts
     from blendfield.model import FixedPotentials, FreeWeights, Sample, TableFeatures, TiedLinear, WeightedHamming
 
 logging.getLogger("blendfield").addHandler(logging.NullHandler())  # the program that uses us decides
@@ -101,6 +101,7 @@ __all__ = [
     "Result",
     "Sample",
     "Shards",
+    "StructuredLoss",
     "SupportError",
     "TableFeatures",
     "TableSizeError",

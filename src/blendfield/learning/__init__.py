@@ -9,6 +9,7 @@ from blendfield.learning.rivals import (
     PseudoLikelihoodTrainer,
     SubgradientTrainer,
 )
+from blendfield.learning.structured_loss import StructuredLoss
 from blendfield.learning.training import TrainingProgress
 
 __all__ = [
@@ -18,6 +19,7 @@ __all__ = [
     "GradientTrainer",
     "PartsResult",
     "PseudoLikelihoodTrainer",
+    "StructuredLoss",
     "SubgradientTrainer",
     "TrainingProgress",
     "infer_in_parts",

@@ -26,6 +26,9 @@ from blendfield.learning.regularisers import Regulariser
 
 STEPS = np.array([0.6, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """tried together when a step in w went too far"""
+FADING = 0.3
+"""without a C_k the curvature may fall to this share from one step to the next: at low temperatures beliefs are all but
+certain, have no variance, and a step as long as the curvature says would lead nowhere"""
 RECOVERY = 8
 """accepted iterations after which a shortened step is lengthened again"""
 
@@ -81,6 +84,7 @@ class Blend:
         self._gram: FloatArray = np.zeros((self.slots, self.slots))
         self._mixing: FloatArray | None = None
         self._restore: int | None = None
+        self._metric: FloatArray | None = None  # the curvature of the last step
         self._clear = True
         self._settled = True
 
@@ -105,6 +109,7 @@ class Blend:
     def _evaluate_accepted(self, restore: int | None) -> None:
         self._images.clear()
         self._residuals.clear()
+        self._metric = None
         self._clear = True
         self.state.weights = self.state.accepted
         request = Request(weights=self.state.weights, sweeps=0, restore=restore, slot=0, forget=True, curvature=True)
@@ -117,10 +122,14 @@ class Blend:
         self._residuals.clear()
 
     def forget(self) -> None:
-        """Drop the mixing memory: the next sweep starts at the last image of T, at whatever temperature holds then."""
+        """Drop the mixing memory: the next sweep starts at the last image of T, at whatever temperature holds then.
+
+        Nothing compares that image with the point before it, so where steps can have any length (C_k = 0) it is the
+        last accepted point.
+        """
         if self._good is not None:
             weights, step, _ = self._good
-            self._start(weights + step, restore=self._newest)
+            self._start(weights + step if self.regulariser.bounded else weights, restore=self._newest)
         self.state.primal = math.inf
         self._good = None
 
@@ -166,7 +175,8 @@ class Blend:
         state = self.state
         assert evaluation.curvature is not None
         start = state.weights
-        full = self.regulariser.minimiser(start, evaluation.gradient, evaluation.curvature) - start
+        curvature = self._not_much_below(evaluation.curvature)
+        full = self.regulariser.minimiser(start, evaluation.gradient, curvature) - start
         state.successes += 1
         if state.scale < 1.0 and state.successes >= RECOVERY:
             state.scale, state.successes = min(1.0, 2.0 * state.scale), 0
@@ -180,13 +190,23 @@ class Blend:
         self._gram[:, slot] = evaluation.products
         self._mixing = self._restore = None
         state.weights = image
-        mixing = self._mix(evaluation.curvature + self.regulariser.strength)
+        mixing = self._mix(curvature + self.regulariser.strength)
         if mixing is not None:
             mixed = sum(mixing[j] * self._images[j] for j in self._images)
             # A weight that the step has put to zero stays there.
             mixed = np.where((image == 0.0) & (self.regulariser.sparsity > 0), 0.0, mixed)
             state.weights = self.regulariser.project(mixed)
             self._mixing = mixing
+
+    def _not_much_below(self, curvature: FloatArray) -> FloatArray:
+        """The curvature float64 [K], where C_k = 0 no less than a share of that of the step before."""
+        if self.regulariser.bounded:
+            return curvature
+        if self._metric is not None:
+            free = self.regulariser.strength == 0
+            curvature = np.where(free, np.maximum(curvature, FADING * self._metric), curvature)
+        self._metric = curvature
+        return curvature
 
     def _reject(self) -> None:
         assert self._good is not None

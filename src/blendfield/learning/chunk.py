@@ -54,7 +54,7 @@ class Chunk:
         shared = shared or Shared()
         models = shared.models(samples, counting_numbers)
         if models is None:
-            models = _models(samples, counting_numbers, epsilon, first)
+            models = program_of(samples, counting_numbers, epsilon, first)
             shared.keep(samples, counting_numbers, models)
         self.models = models
         graph = self.models.program.graph
@@ -68,7 +68,7 @@ class Chunk:
         self.all_exact = bool((self.models.segment_kind == Kind.EXACT).all())
 
         entries = int(graph.table_offsets[-1])
-        labels, base = _labels_and_base(samples, entries, starts, dtype, first)
+        labels, base = loss_and_known_potentials(samples, entries, starts, dtype, first)
         self.labels = labels
         self.scale = 1.0 if base is None else potential_scale(base, graph.table_offsets)
         """a temperature of the size of the first potentials"""
@@ -311,7 +311,7 @@ def passes_per_sweep(program: Program) -> float:
     return float(read / sizes[np.unique(program.edge_parents)].sum())
 
 
-def _models(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, first: int) -> Models:
+def program_of(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, first: int = 0) -> Models:
     """All samples as one program; only certified kinds of counting numbers."""
     per_sample = isinstance(counting_numbers, (list, tuple)) and not all(np.isscalar(item) for item in counting_numbers)
     specs = []
@@ -335,8 +335,8 @@ def _models(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, fi
     return models
 
 
-def _labels_and_base(
-    samples: Sequence[Sample], entries: int, starts: Sequence[int], dtype: DataType, first: int
+def loss_and_known_potentials(
+    samples: Sequence[Sample], entries: int, starts: Sequence[int], dtype: DataType, first: int = 0
 ) -> tuple[Any, RealArray | None]:
     """(labels int64 [V of all], loss and known potentials float [N] or None)."""
     base: RealArray | None = None

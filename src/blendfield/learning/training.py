@@ -40,6 +40,8 @@ ROUND = 8
 MOST_ROUNDS = 12
 """at one temperature"""
 COLDEST = 1e-7
+ROUNDING = 1e-14
+"""share of the terms of a difference that may be wrong"""
 LAST_SWEEPS = 5
 """at weights that are not those of the last iteration, before they get their bounds"""
 LOOSE = 1e-2
@@ -416,8 +418,10 @@ class Training:
             )
         primal = certificate.value + self.regulariser.value(weights)
         gap = certificate.divergence + divergence(self.regulariser, weights, certificate.moments)
-        # h = F - divergence - w.z without regulariser
-        height = certificate.value - certificate.divergence - float(weights @ certificate.moments)
+        # h = F - divergence - w.z without regulariser; rounding must not lift it.
+        inner = float(weights @ certificate.moments)
+        height = certificate.value - certificate.divergence - inner
+        height -= ROUNDING * (abs(certificate.value) + certificate.divergence + abs(inner))
         self.dual_point.add(height, certificate.moments)
         if self.epsilon == 0 and primal < self.primal:
             self.weights = weights

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
-from scipy.sparse import block_diag, csr_array
+from scipy.optimize import linprog, minimize
+from scipy.sparse import block_diag, csr_array, hstack
 from scipy.special import logsumexp
 
 from blendfield.graph import RegionGraph
@@ -71,16 +71,19 @@ def learning_optimum(
     examples: Sequence[Example],
     counting_numbers: Sequence[FloatArray],
     epsilon: float,
-    C: float,
-    l1: float = 0.0,
-    lowest: float = -np.inf,
+    C: float | FloatArray,
+    l1: float | FloatArray = 0.0,
+    lowest: float | FloatArray = -np.inf,
     gamma: float = 0.0,
+    highest: float | FloatArray = np.inf,
 ) -> LearningOptimum:
     """L-BFGS-B on w = positive part - negative part and all messages; epsilon and counting numbers > 0.
 
-    `gamma`: strength of gamma/2 |lambda|^2 on the messages (soft marginalisation).
+    C, l1, lowest and highest (infinite or 0): for all weights, or float [K]. `gamma`: strength of gamma/2 |lambda|^2 on
+    the messages (soft marginalisation).
     """
     size = examples[0].features.shape[1]
+    strength, sparsity = np.broadcast_to(C, size), np.broadcast_to(l1, size)
     features = np.concatenate([example.features for example in examples])
     base = np.concatenate([example.loss for example in examples])
     truth = np.concatenate([example.truth for example in examples])
@@ -101,17 +104,41 @@ def learning_optimum(
         sums = np.add.reduceat(terms, starts)
         beliefs = terms / sums[region]
         value = float((scale[starts] * (np.log(sums) + top)).sum() - theta @ truth)
-        value += 0.5 * C * float(weights @ weights) + l1 * float(positive.sum() + negative.sum())
+        value += 0.5 * float((strength * weights) @ weights) + float(sparsity @ (positive + negative))
         value += 0.5 * gamma * float(messages @ messages)
-        slope = features.T @ (beliefs - truth) + C * weights
-        gradient = np.concatenate([slope + l1, -slope + l1, adjoint @ beliefs + gamma * messages])
+        slope = features.T @ (beliefs - truth) + strength * weights
+        gradient = np.concatenate([slope + sparsity, -slope + sparsity, adjoint @ beliefs + gamma * messages])
         return value, gradient
 
     count = 2 * size + matrix.shape[1]
-    bounds: Any = [(0.0, None)] * size + [(0.0, 0.0 if lowest == 0 else None)] * size + [(None, None)] * matrix.shape[1]
+    upper, lower = np.broadcast_to(highest, size), np.broadcast_to(lowest, size)
+    bounds: Any = [(0.0, limit) for limit in [*upper, *-lower]] + [(None, None)] * matrix.shape[1]
     options: Any = {"maxiter": 40000, "maxfun": 80000, "ftol": 1e-16, "gtol": 1e-10, "maxcor": 40}
     found = minimize(objective, np.zeros(count), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     return LearningOptimum(float(found.fun), found.x[:size] - found.x[size : 2 * size])
+
+
+def learning_lp(examples: Sequence[Example], l1: float) -> float:
+    """The minimum of F + l1 |w|_1 over weights and messages at epsilon = 0, by HiGHS:
+
+    sum_r t_r - theta_r(y_r) + l1 sum_k (p_k + n_k),  t_r >= every entry of hat_r,  w = p - n,  p, n >= 0 .
+    """
+    features = csr_array(np.concatenate([example.features for example in examples]))
+    base = np.concatenate([example.loss for example in examples])
+    truth = np.concatenate([example.truth for example in examples])
+    matrix = block_diag([message_matrix(example.graph) for example in examples], format="csr")
+    sizes = np.concatenate([example.graph.table_sizes for example in examples])
+    region = np.repeat(np.arange(len(sizes)), sizes)
+    picks = csr_array((np.ones(len(base)), (np.arange(len(base)), region)))
+    size = features.shape[1]
+    true = features.T @ truth
+    costs = np.concatenate([l1 - true, l1 + true, np.zeros(matrix.shape[1]), np.ones(len(sizes))])
+    left: Any = hstack([features, -features, matrix, -picks], format="csr")
+    bounds: Any = [(0.0, None)] * (2 * size) + [(None, None)] * (matrix.shape[1] + len(sizes))
+    found: Any = linprog(costs, A_ub=left, b_ub=-base, bounds=bounds, method="highs")
+    if found.status != 0:
+        raise RuntimeError(f"HiGHS: {found.message}")
+    return float(found.fun) - float(base @ truth)
 
 
 def exact_marginal_objective(
