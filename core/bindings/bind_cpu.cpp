@@ -327,6 +327,9 @@ void bind_cpu(nb::module_& m) {
                                      ": every label is forbidden (-inf), by itself or through its neighbours; at least "
                                      "one joint label must stay";
             PyErr_SetString(errors.attr("SupportError").ptr(), text.c_str());
+        } catch (const std::length_error& e) {
+            nb::module_ errors = nb::module_::import_("blendfield.errors");
+            PyErr_SetString(errors.attr("TableSizeError").ptr(), e.what());
         }
     });
 }
