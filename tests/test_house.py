@@ -25,7 +25,7 @@ def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/formats.md", "docs/inference.md", "docs/reports.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/formats.md", "docs/inference.md", "docs/reports.md", "docs/tutorials/denoising.md"])
 def test_code_on_pages_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)

@@ -137,10 +137,10 @@ def loop_tables(results: Results) -> list[Table]:
             )
         note = (
             f"Gaussian noise, protocol {'B' if setting.model == 'tied' else 'A'}, {double_loop.IMAGES} training "
-            f"images, one thread; every run to a certified relative gap of {double_loop.TOLERANCE:g} or "
-            f"{double_loop.MOST_PASSES:,} passes. The last columns: what it took to reach the final objective of the "
-            "double loop (k = 50, messages kept or erased), as a share of what the double loop took. Mixed: by "
-            "Anderson's method, our default; everything else is plain."
+            f"images; every run to a certified relative gap of {double_loop.TOLERANCE:g}, or "
+            f"{double_loop.MOST_PASSES:,} passes, or {double_loop.TIME_LIMIT:g} s. Time: of the processor, one thread. "
+            "The last columns: what it took to reach the final objective of the double loop (k = 50, messages kept or "
+            "erased), as a share of what the double loop took. Mixed: by Anderson's method, our default; all else plain."
         )
         tables.append(Table(f"Blend against double loop: {setting.title}", columns, rows, note))
     return tables
@@ -156,7 +156,7 @@ def loop_figures(results: Results) -> list[Figure]:
         duals = [value for run in found.values() for value in run["history"]["dual"] if value is not None]
         best = max(duals)
         plots = []
-        for against, label in (("passes", "passes over all tables"), ("seconds", "time (s)")):
+        for against, label in (("passes", "passes over all tables"), ("seconds", "processor time (s)")):
             lines = []
             for way, run in found.items():
                 past = history(run["history"])
@@ -174,7 +174,7 @@ def loop_figures(results: Results) -> list[Figure]:
 
 def _test_figure(setting: Setting, found: Mapping[Way, Result]) -> Lines:
     plots = []
-    for against, label in (("passes", "passes over all tables"), ("seconds", "time (s)")):
+    for against, label in (("passes", "passes over all tables"), ("seconds", "processor time (s)")):
         lines = [
             Line(_line_name(way), run["test"][against], run["test"]["error"], dashed=not way.kept)
             for way, run in found.items()
