@@ -25,7 +25,10 @@ def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/formats.md", "docs/inference.md", "docs/reports.md", "docs/tutorials/denoising.md"])
+RUNNING = ["README.md", *(f"docs/{page}.md" for page in ("formats", "inference", "reports", "tutorials/denoising"))]
+
+
+@pytest.mark.parametrize("page", RUNNING)
 def test_code_on_pages_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
@@ -46,6 +49,17 @@ def test_versions_agree():
 def test_links_lead_somewhere(page):
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text()):
         assert "://" in target or (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", ["docs/paper-map.md", "docs/errata.md"])
+def test_maps_lead_somewhere(page):
+    """Files that are named are there, and so are the tests named behind a file of tests."""
+    for line in (ROOT / page).read_text().splitlines():
+        names = re.findall(r"`([^`]+)`", line)
+        files = [name for name in names if re.fullmatch(r"(src|core|tests)/\S+", name)]
+        assert all((ROOT / name).is_file() for name in files), line
+        code = "".join((ROOT / name).read_text() for name in files if name.startswith("tests/"))
+        assert all(f"def {name}(" in code for name in names if name.startswith("test_")), line
 
 
 def test_decisions_are_listed():
