@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from blendfield import backends
-from blendfield.backends.protocol import RealArray
+from blendfield.backends.protocol import Backend, RealArray
 from blendfield.errors import BlendfieldError, CountingNumberError, GraphError, NotEnoughMemoryError, PotentialError
 from blendfield.graph import RegionGraph
 from blendfield.inference import memory
@@ -37,7 +38,8 @@ class Task:
         """`started`: time.perf_counter() when the call began."""
         self.options = options
         self.started = started
-        self.backend = backends.get(options.backend)
+        if options.backend != "auto":
+            backends.get(options.backend)  # errors come before any work
         self.single = isinstance(graph, RegionGraph)
         """one model, not a list: errors need not name the model"""
         self.graphs = _graphs(graph)
@@ -50,6 +52,12 @@ class Task:
         """None, Messages or a Result for each model"""
         self.counting_numbers = _spread_numbers(counting_numbers, count, self.single)
         """a specification for each model; "auto": the method's own"""
+
+    @cached_property
+    def backend(self) -> Backend:
+        """What passes messages."""
+        entries = sum(int(graph.table_offsets[-1]) for graph in self.graphs)
+        return backends.get(backends.choose(self.options.backend, entries))
 
     def named(self, model: int, check: Callable[..., T], *arguments: Any) -> T:
         """check(*arguments); of many models, an error says which it is about."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,6 +49,8 @@ def compile_training_set(
     in_memory = options.memory_limit is None and not isinstance(samples, Shards)
     if in_memory and (chains := whole.build_chains(None)) is not None:  # small, however many there are
         return LocalEngine([chains])
+    entries = sum(int(sample.graph.table_offsets[-1]) for sample in samples)
+    options = replace(options, backend=backends.choose(options.backend, entries))
     common: dict[str, Any] = {}
     budget = Budget(options.memory_limit)
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)

@@ -6,10 +6,14 @@ from functools import cache
 
 import numpy as np
 
-from blendfield.backends.cuda.device import CudaDevice, Device
+from blendfield.backends.cuda.device import CudaDevice, Device, in_gigabytes, require
 from blendfield.backends.cuda.linear import CudaPotentials
 from blendfield.backends.cuda.problem import CudaProblem
 from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray, Workspace
+
+
+LEAST_FREE = 1 << 28
+"""bytes: a card with less counts as full"""
 
 
 def missing() -> str | None:
@@ -20,14 +24,23 @@ def missing() -> str | None:
         wrong = "" if isinstance(error, ModuleNotFoundError) else f" ({_first_line(error)})"
         return f"CuPy cannot be imported{wrong}: pip install 'blendfield[cuda]'"
     try:
-        count = cupy.cuda.runtime.getDeviceCount()
-    except cupy.cuda.runtime.CUDARuntimeError as error:
+        if not cupy.cuda.runtime.getDeviceCount():
+            return "no CUDA card"
+        free, total = cupy.cuda.runtime.memGetInfo()
+    except Exception as error:
         return f"no usable CUDA driver or card: {_first_line(error)}"
-    return None if count else "no CUDA card"
+    try:
+        cupy.cuda.nvrtc.getVersion()
+    except Exception as error:
+        return f"this CuPy is for another version of CUDA than is installed: {_first_line(error)}"
+    free += cupy.get_default_memory_pool().free_bytes()
+    if free < LEAST_FREE:
+        return f"the card is full: {in_gigabytes(free)} of {in_gigabytes(total)} free"
+    return None
 
 
 def _first_line(error: Exception) -> str:
-    return str(error).strip().partition("\n")[0]
+    return str(error).strip().partition("\n")[0] or type(error).__name__
 
 
 @cache
@@ -56,7 +69,13 @@ class CudaBackend:
         threads: int | None = None,
     ) -> Problem:
         del threads
+        # Besides the problem itself: the caller's tables, as they are on the way to their places.
+        need = self.estimate_bytes(program, dtype) + len(tables) * np.dtype(dtype).itemsize
+        require(self.device, need, "the tables and messages")
         return CudaProblem(self.device, program, tables, epsilon, dtype)
+
+    def free_bytes(self) -> int | None:
+        return self.device.free_bytes()
 
     def linear(
         self, problem: Problem, features: Features, base: RealArray | None, workspace: Workspace

@@ -93,11 +93,18 @@ class CudaDevice:
         return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
 
 
-def out_of_memory(error: Exception) -> NotEnoughMemoryError | None:
-    """The error to raise where the card is full."""
-    if type(error).__name__ == "OutOfMemoryError":
-        return NotEnoughMemoryError(f"the card is full: {error}")
-    return None
+def require(device: Device, need: int, what: str) -> None:
+    """NotEnoughMemoryError, before anything is allocated, where `need` bytes are more than are free."""
+    free = device.free_bytes()
+    if need > free:
+        raise NotEnoughMemoryError(
+            f"{what} would need about {in_gigabytes(need)} on the card, but only {in_gigabytes(free)} is free; "
+            "backend='cpu' works in the memory of the host"
+        )
+
+
+def in_gigabytes(size: int) -> str:
+    return f"{size / 2**30:.2f} GiB"
 
 
 def bits(value: float) -> int:
