@@ -11,7 +11,6 @@ from blendfield.backends.cuda.linear import CudaPotentials
 from blendfield.backends.cuda.problem import CudaProblem
 from blendfield.backends.protocol import DataType, Features, LinearPotentials, Problem, Program, RealArray, Workspace
 
-
 LEAST_FREE = 1 << 28
 """bytes: a card with less counts as full"""
 
