@@ -68,25 +68,25 @@ BF_DEVICE void for_warp(const View<T>& view, const Item& item, long long part, F
     }
 }
 
-// tables = base + sum of w_k coefficient table over the terms; with `keep`, -inf (no support) stays.
+// tables = base + sum of w_k coefficient table over J of the terms; with `check`, -inf (no support) stays.
 template <int J, class T, int W>
-BF_DEVICE void add_terms(const Group& g, const Lane<W>& lane, const Terms<T>& f, const TermBlock& block, int first,
+BF_DEVICE void add_terms(long long entries, const Lane<W>& lane, const Terms<T>& f, const TermBlock& block, int first,
                          const T* base, T* to, bool check) {
-    double factor[J];
-    const T* table[J];
-    int step[J];
+    T factor[J + 1];
+    const T* table[J + 1];
+    int step[J + 1];
 #pragma unroll
     for (int j = 0; j < J; ++j) {
         const Term<T> term = term_of(f, block, lane, first + j);
-        factor[j] = term.weight < 0 ? 0.0 : f.weights[term.weight] * term.coefficient;
+        factor[j] = term.weight < 0 ? T(0) : T(f.weights[term.weight] * term.coefficient);
         table[j] = term.table, step[j] = term.step;
     }
 #pragma unroll 8
-    for (long long e = lane.rank; e < g.entries; e += Lane<W>::threads) {
-        double theta = base ? double(base[e * W]) : 0.0;
+    for (long long e = lane.rank; e < entries; e += Lane<W>::threads) {
+        T theta = base ? base[e * W] : T(0);
 #pragma unroll
-        for (int j = 0; j < J; ++j) theta += factor[j] * double(table[j][e * step[j]]);
-        if (!check || to[e * W] > minus_infinity<T>()) to[e * W] = T(theta);
+        for (int j = 0; j < J; ++j) theta += factor[j] * table[j][e * step[j]];
+        if (!check || to[e * W] > minus_infinity<T>()) to[e * W] = theta;
     }
 }
 template <class T>
@@ -97,9 +97,21 @@ BF_DEVICE void potentials(const View<T>& view, const int* blocks, const Terms<T>
         const T* base = at < 0 ? nullptr : lane.at(f.base + at, g.entries);
         const TermBlock block = terms_of_block(view, f, g, lane);
         const bool check = own && g.forbidden;
-        if (block.count <= 1) return add_terms<1>(g, lane, f, block, 0, base, to, check);
-        for (int k = 0; k < block.count; k += 4) add_terms<4>(g, lane, f, block, k, k ? to : base, to, check);
+        if (block.count <= 1) return add_terms<1>(g.entries, lane, f, block, 0, base, to, check);
+        for (int k = 0; k < block.count; k += 4) add_terms<4>(g.entries, lane, f, block, k, k ? to : base, to, check);
     });
+}
+// One thread per lane, E entries, at most J terms.
+template <class T, int E, int J>
+BF_DEVICE void potentials_static(const View<T>& view, const Item& item, const Terms<T>& f, T* tables, bool own) {
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= item.units) return;
+    const Group& g = view.groups[item.group];
+    const Lane<32> lane(item.first + unit, 0);
+    T* to = lane.at(tables + g.tables, E);
+    const long long at = own ? f.base_at[item.group] : -1;
+    const T* base = at < 0 ? nullptr : lane.at(f.base + at, E);
+    add_terms<J>(E, lane, f, terms_of_block(view, f, g, lane), 0, base, to, own && g.forbidden);
 }
 
 // What one lane's term adds to the sums: first = sum b (x - x0), second = sum b (x - x0)^2, mass = sum b.
@@ -335,8 +347,11 @@ struct Regions {
 // Calls f(position in the tables, j, y as the user counts entries, inverse temperature).
 template <class T, class F>
 BF_DEVICE void for_region_entry(const View<T>& view, const Regions& regions, F f) {
-    const long long unit = block_number() * block_threads() + thread_number(), e = unit / regions.count;
-    const int j = regions.which ? regions.which[unit % regions.count] : int(unit % regions.count);
+    const long long unit = block_number() * block_threads() + thread_number();
+    const bool small = unit < 0xffffffffll;  // a division of 32 bits is much faster
+    const long long e = small ? unsigned(unit) / unsigned(regions.count) : unit / regions.count;
+    const long long number = unit - e * regions.count;
+    const int j = regions.which ? regions.which[number] : int(number);
     const Group& g = view.groups[regions.place[2ll * j]];
     if (e >= g.entries) return;
     const int lane = regions.place[2ll * j + 1];

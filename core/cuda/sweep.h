@@ -110,8 +110,9 @@ BF_DEVICE void heavy(const View<T>& view, const int* blocks) {
     });
 }
 
-// heavy phase of one item whose shape is known when this is compiled. SHAPE: labels, others, tile, entries, slots,
-// slot; entry(y, k); label(s, y, k); labels_of(s). One thread per lane and tile of labels.
+// heavy phase of one item whose shape is known when this is compiled. SHAPE: labels, others, of which `inner` along
+// their last axis, tile, entries, slots, slot; entry(y, outer, inner); label(s, y, outer, inner); labels_of(s). One
+// thread per lane and tile of labels.
 template <class T, bool SOFT, class SHAPE>
 BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
     const long long unit = block_number() * block_threads() + thread_number();
@@ -132,23 +133,25 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
     const int first = tile * SHAPE::tile;
     Collector<T, SOFT> collector[SHAPE::tile];
     // So many values are loaded before the first is used.
-    constexpr int most = (sizeof(T) == 4 ? 64 : 32) / SHAPE::tile, rounds = (SHAPE::others + most - 1) / most;
-    constexpr int step = (SHAPE::others + rounds - 1) / rounds, unroll = rounds <= 2 ? rounds : 1;
+    constexpr int most = (sizeof(T) == 4 ? 64 : 32) / SHAPE::tile, parts = (SHAPE::inner + most - 1) / most;
+    constexpr int step = (SHAPE::inner + parts - 1) / parts, rounds = SHAPE::others / SHAPE::inner * parts;
+    constexpr int unroll = rounds <= 2 ? rounds : 1;
 #pragma unroll unroll
     for (int round = 0; round < rounds; ++round) {
+        const int outer = round / parts, begin = round % parts * step;
         T v[step][SHAPE::tile];
 #pragma unroll
         for (int i = 0; i < step; ++i) {
-            const int k = round * step + i;
-            const bool inside = SHAPE::others % step == 0 || k < SHAPE::others;
+            const int k = begin + i;
+            const bool inside = SHAPE::inner % step == 0 || k < SHAPE::inner;
 #pragma unroll
             for (int j = 0; j < SHAPE::tile; ++j) {
                 const int y =
                     SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels ? first + j : SHAPE::labels - 1;
-                v[i][j] = inside ? table[SHAPE::entry(y, k) * W] : minus_infinity<T>();
+                v[i][j] = inside ? table[SHAPE::entry(y, outer, k) * W] : minus_infinity<T>();
 #pragma unroll
                 for (int s = 0; s < SHAPE::slots; ++s)
-                    if (s != SHAPE::slot && inside) v[i][j] += incoming[s][SHAPE::label(s, y, k) * W];
+                    if (s != SHAPE::slot && inside) v[i][j] += incoming[s][SHAPE::label(s, y, outer, k) * W];
             }
         }
 #pragma unroll
@@ -246,9 +249,9 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
     const Slice& slice = view.slices[g.slices + lane.block];
     const T* theta = lane.at(view.tables + g.tables, L);
     const T lowest = minus_infinity<T>();
-    T total[L], base[L], mu[D + 1][L];
+    T total[L], mu[D + 1][L];
     unsigned at[D + 1];
-    T mean_total = 0, count = 0;
+    T mean_total = 0, count = 0, weights = 0, centres = 0;
     const unsigned* index = view.index + slice.index + lane.within;
 #pragma unroll
     for (int j = 0; j < D; ++j) at[j] = j < slice.degree ? index[j * W] : no_edge;
@@ -259,7 +262,7 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
         for (int y = 0; y < L; ++y) mu[j][y] = at[j] != no_edge ? view.messages[at[j] + (long long)y * stride] : T(0);
     }
 #pragma unroll
-    for (int y = 0; y < L; ++y) total[y] = base[y] = theta[y * W];
+    for (int y = 0; y < L; ++y) total[y] = theta[y * W];
 #pragma unroll
     for (int j = 0; j < D; ++j)
 #pragma unroll
@@ -282,12 +285,10 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
         for (int y = 0; y < L; ++y) mean += total[y] > lowest ? own[y] : T(0);
         const T weight = weight_of(view, slice, lane, j);
         const T centre = weight * mean_total - mean * scale;
+        weights += weight, centres += centre;
 #pragma unroll
-        for (int y = 0; y < L; ++y) {
-            const T lambda = total[y] > lowest ? weight * total[y] - own[y] - centre : T(0);
-            message[(long long)y * stride] = lambda;
-            base[y] -= lambda;
-        }
+        for (int y = 0; y < L; ++y)
+            message[(long long)y * stride] = total[y] > lowest ? weight * total[y] - own[y] - centre : T(0);
     };
 #pragma unroll
     for (int j = 0; j < D; ++j)
@@ -298,9 +299,10 @@ BF_DEVICE void light_static(const View<T>& view, const Item& item, double* value
             for (int y = 0; y < L; ++y) mu[0][y] = message[y * stride];
             send(message, stride, j, mu[0]);
         });
+    // theta - sum lambda, of which total = theta + sum mu leaves
     T* to = lane.at(view.base + g.base, L);
 #pragma unroll
-    for (int y = 0; y < L; ++y) to[y * W] = base[y];
+    for (int y = 0; y < L; ++y) to[y * W] = total[y] > lowest ? total[y] - (weights * total[y] - centres) : lowest;
     if (value) {
         const T temperature = weight_of(view, slice, lane, slice.degree) * T(view.epsilon);
         const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);

@@ -84,8 +84,9 @@ def one_shape(graph: RegionGraph, dtype: str) -> str:
     for number, group in enumerate(layout.groups):
         write = not group.masks and group.entries <= 32
         texts += [sources.heavy_kernel(f"heavy_{number}_{s}", group, s) for s in range(len(group.masks))]
-        if not group.masks and group.entries <= problem.LIGHT_LABELS:
+        if not group.masks and group.entries <= 32:
             texts += [sources.light_kernel(f"light_{number}_{degree}", group.entries, degree) for degree in (0, 4)]
+        texts.append(sources.potentials_kernel(f"potentials_{number}", group.entries, 2))
         splits = 1 if write else min(3, sources.tiles(group, dtype))
         texts.append(sources.evaluate_kernel(f"evaluate_{number}", group, 0 if write else 2, write, dtype, splits))
     return sources.general(dtype, "features") + "".join(texts)

@@ -81,6 +81,7 @@ class CudaPotentials:
         self._matrices = [_Matrix(problem, part) for part in features.matrices]
         self._belief_range = self._ranges()
         self._static, self._general = self._plan(terms.most)
+        self._filled, self._filled_generally = self._plan_potentials(terms.most)
         self._out = xp.zeros(1 + 2 * size)
         self._replays: dict[tuple[str, bool], Replay | None] = {}
 
@@ -144,6 +145,26 @@ class CudaPotentials:
         kernels = self.device.kernels(source, [name for name, *_ in chosen])
         return [(kernels[name], item, blocks) for name, item, blocks in chosen], others
 
+    def _plan_potentials(self, most: Any) -> tuple[list[tuple[Any, int, int]], list[int]]:
+        """How tables are filled: as `_plan`."""
+        problem = self.problem
+        chosen: list[tuple[str, int, int]] = []
+        texts: dict[str, str] = {}
+        others = []
+        for k, g in enumerate(problem.layout.groups):
+            if g.width == 1 or g.lanes * g.entries < STATIC_ENTRIES or most[k] > MOST_TERMS:
+                others.append(k)
+                continue
+            name = f"potentials_{g.entries}_{most[k]}"
+            texts[name] = sources.potentials_kernel(name, g.entries, int(most[k]))
+            chosen.append((name, problem._group_items[k], -(-g.lanes // self.device.block)))
+        if not texts:
+            return [], others
+        kernels = self.device.kernels(
+            sources.general(problem.dtype.name, "features") + "".join(texts.values()), [*texts]
+        )
+        return [(kernels[name], item, blocks) for name, item, blocks in chosen], others
+
     # Launches.
 
     def _launch(self, name: str, blocks: Any, a: int = 0, b: int = 0, c: int = 0) -> None:
@@ -173,7 +194,11 @@ class CudaPotentials:
         """tables = Phi w (with `own` base + Phi w), in the layout of the tables."""
         problem = self.problem
         weights, at = self._at("weights"), problem._at(tables)
-        self._launch("potentials", problem._all, problem._at(self._terms), at, int(own))
+        terms, view = problem._at(self._terms), problem._at(problem._view)
+        for kernel, item, count in self._filled:
+            self.device.launch(kernel, count, view, 0, terms, item, at, int(own), 0.0)
+        for k in self._filled_generally:
+            self._launch("potentials", problem._by_group[k], terms, at, int(own))
         for matrix in self._matrices:
             matrix.multiply(self._arrays["weights"])
         for part in (*self._rows, *self._matrices):
@@ -189,12 +214,8 @@ class CudaPotentials:
         problem = self.problem
         self._take_weights(weights)
 
-        def work() -> None:
-            self._fill(problem._arrays["tables"], True)
-            problem._refresh_base()
-
-        self._recorded("potentials", work)
-        problem._twin_has_potentials = False
+        self._recorded("potentials", lambda: self._fill(problem._arrays["tables"], True))
+        problem._potentials_changed()
 
     def tables(self) -> RealArray:
         tables: RealArray = self.problem._flat(self.problem._arrays["tables"])
@@ -205,6 +226,7 @@ class CudaPotentials:
 
     def trial(self, direction: FloatArray, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         problem = self.problem
+        problem._refresh_base()
         along = problem._buffer("direction", problem.layout.table_entries, problem.dtype)
         self._take_weights(direction)
         self._fill(along, False)
@@ -212,6 +234,7 @@ class CudaPotentials:
 
     def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
         problem, size = self.problem, self.features.size
+        problem._refresh_base()
         self._recorded("evaluate", self._evaluate)
         self._take_matrices()
         if slot is None:

@@ -35,8 +35,8 @@ VIEW = [
 STATIC_ENTRIES = 1 << 18
 """table entries of one shape and slot in one class from which on a kernel of their own is compiled"""
 MOST_STATIC = 48
-LIGHT_LABELS = 32
-"""labels of a child that fit into registers"""
+LIGHT_BYTES = 256
+"""of a child's table that fit into registers"""
 REGISTERS = 352
 """bytes of a child's messages that fit there too"""
 PUSH_SHARE = 8
@@ -59,6 +59,13 @@ class CudaProblem:
         plan = Plan(device, layout)
         self._all = plan.blocks(layout.everything)
         self._senders = plan.blocks(layout.senders)
+        inner = [work for work in layout.senders if layout.groups[work.group].masks]
+        self._inner = plan.blocks(inner)
+        whole = set(layout.schedule.tolist()) >= set(program.region_class[program.region_class >= 0].tolist())
+        self._sweeps_all = whole
+        """every region that sends does so in a sweep"""
+        self._stale = False
+        """base is not theta - the messages upwards"""
         self._slots = plan.blocks(layout.slots, whole=True)
         self._rest = plan.blocks(layout.rest)
         self._by_group = [plan.blocks([work]) for work in layout.everything]
@@ -109,7 +116,6 @@ class CudaProblem:
         self._load(self._upload(tables), keep=False)
         if np.isneginf(tables).any():
             self._find_support()
-        self._refresh_base()
 
     # Plumbing.
 
@@ -154,7 +160,7 @@ class CudaProblem:
             others = []
             for work in works:
                 group = layout.groups[work.group]
-                if large(work) and not group.masks and group.entries <= LIGHT_LABELS:
+                if large(work) and not group.masks and group.entries * self.dtype.itemsize <= LIGHT_BYTES:
                     labels = group.entries
                     degree = int(layout.slices["degree"][group.first_slice + work.lanes // group.width].max())
                     if degree * labels > REGISTERS // self.dtype.itemsize:
@@ -228,6 +234,10 @@ class CudaProblem:
 
     def _load(self, flat: Any, keep: bool) -> None:
         self._launch("load_tables", self._all, self._at(flat), 0, int(keep))
+        self._potentials_changed()
+
+    def _potentials_changed(self) -> None:
+        self._stale = True
         self._twin_has_potentials = False
 
     def set_potentials(self, tables: RealArray) -> None:
@@ -239,10 +249,19 @@ class CudaProblem:
         if position != none:
             raise unusable_potential(self.program.graph, np.asarray(tables, dtype=self.dtype), position)
         self._load(flat, keep=True)
-        self._refresh_base()
 
     def _refresh_base(self) -> None:
-        self._launch("refresh_base", self._senders)
+        """To be called before base is read."""
+        if self._stale:
+            self._launch("refresh_base", self._senders)
+        self._stale = False
+
+    def _refresh_for_sweep(self) -> None:
+        """A sweep makes the base of all that send; it reads only that of regions with children."""
+        if self._stale and self._sweeps_all:
+            self._launch("refresh_base", self._inner)
+            self._stale = False
+        self._refresh_base()
 
     def _find_support(self) -> None:
         """Generalised arc consistency: pruned entries become -inf in the tables."""
@@ -293,7 +312,7 @@ class CudaProblem:
             self._launch("messages_in", self._slots, self._at(given))
             if self.forbidden:
                 self._launch("mask_messages", self._senders)
-        self._refresh_base()
+        self._stale = True
 
     # Sweeps.
 
@@ -333,7 +352,8 @@ class CudaProblem:
         self._replays[key]()
 
     def sweep(self, count: int = 1) -> None:
-        if len(self.layout.schedule):
+        if len(self.layout.schedule) and count:
+            self._refresh_for_sweep()
             for _ in range(count):
                 self._replay(False)
 
@@ -341,6 +361,7 @@ class CudaProblem:
         if not len(self.layout.schedule) or not self.layout.positive_hats or not self._epsilon > 0.0:
             self.sweep()
             return float(self.value().sum())
+        self._refresh_for_sweep()
         self._replay(True)
         return float(self._by_segment(self._sweep_values).sum())
 
@@ -352,11 +373,13 @@ class CudaProblem:
 
     def _launch_values(self, epsilon: float | None = None) -> None:
         """Values by lane."""
+        self._refresh_base()
         at = self._epsilon if epsilon is None else float(epsilon)
         self._launch("values", self._all, self._at(self._lane_values), x=at)
 
     def _beliefs(self, epsilon: float | None) -> Any:
         """Beliefs in the layout of the tables."""
+        self._refresh_base()
         at = self._epsilon if epsilon is None else float(epsilon)
         beliefs = self._buffer("beliefs", self.layout.table_entries, self.dtype)
         self._launch("beliefs", self._all, self._at(self._lane_values), self._at(beliefs), x=at)
@@ -395,6 +418,7 @@ class CudaProblem:
 
     def _trial(self, along: Any, steps: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """`along`: layout of the tables."""
+        self._refresh_base()
         xp, count = self._xp, len(steps)
         if count == 0 or self._all.count == 0:
             return np.zeros(count), np.zeros(count), np.zeros(count)
@@ -448,6 +472,7 @@ class CudaProblem:
 
     def _certify(self, smoothing: float, candidate: bool) -> Any:
         """Values and gaps by lane; with `candidate` q, float64 in the layout of the tables."""
+        self._refresh_base()
         layout, xp, device = self.layout, self._xp, self.device
         if CERTIFY[0] not in self._kernel:
             self._kernel.update(device.kernels(sources.general(self.dtype.name, "certify"), CERTIFY))
@@ -565,18 +590,20 @@ class CudaProblem:
     def mix(self, weights: FloatArray) -> None:
         slots, size = len(self._pushed), self.layout.message_entries
         if not any(self._pushed) or size == 0:
-            self._arrays["messages"].fill(0) if not any(self._pushed) else None
+            if size:
+                self._arrays["messages"].fill(0)
+                self._stale = True
             return
         used = [self._at(g) if k else 0 for g, k in zip(self._images, self._pushed, strict=True)]
         table = self._xp.asarray(np.array(used, dtype=np.int64))
         given = self._xp.asarray(np.ascontiguousarray(weights, dtype=np.float64))
         self._launch("mix", -(-size // self.device.block), self._at(table), self._at(given), size, slots)
-        self._refresh_base()
+        self._stale = True
 
     def restore(self, slot: int) -> None:
         self._require_slot(slot)
         self._arrays["messages"][...] = self._images[slot]
-        self._refresh_base()
+        self._stale = True
 
     def _require_slot(self, slot: int) -> None:
         if not 0 <= slot < len(self._pushed):

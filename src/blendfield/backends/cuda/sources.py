@@ -50,7 +50,8 @@ def heavy_kernel(name: str, group: Group, slot: int) -> str:
     labels = group.labels(slot)
 
     def place(strides: list[int]) -> str:
-        return f"{_sum('y', extents, own, strides)} + {_sum('k', extents, other, strides)}"
+        inner = f"k * {strides[other[-1]]}" if other else "0"
+        return f"{_sum('y', extents, own, strides)} + {_sum('outer', extents, other[:-1], strides)} + {inner}"
 
     slots = range(len(group.masks))
     cases = " : ".join([*(f"s == {s} ? {place(group.strides(s))}" for s in slots), "0"])
@@ -58,9 +59,10 @@ def heavy_kernel(name: str, group: Group, slot: int) -> str:
     return f"""
 struct Shape_{name} {{
     static constexpr int labels = {labels}, others = {group.entries // labels}, entries = {group.entries};
+    static constexpr int inner = {extents[other[-1]] if other else 1};
     static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile_of(labels)};
-    static BF_DEVICE int entry(int y, int k) {{ return {place(entry)}; }}
-    static BF_DEVICE int label(int s, int y, int k) {{ return {cases}; }}
+    static BF_DEVICE int entry(int y, int outer, int k) {{ return {place(entry)}; }}
+    static BF_DEVICE int label(int s, int y, int outer, int k) {{ return {cases}; }}
     static BF_DEVICE int labels_of(int s) {{ return {sizes}; }}
 }};
 BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}
@@ -72,6 +74,16 @@ def light_kernel(name: str, labels: int, degree: int) -> str:
     return (
         f"\nBF_ENTRY({name}) {{ light_static<Real, {labels}, {degree}>(*view, view->items[b], pointer<double>(a)); }}\n"
     )
+
+
+def potentials_kernel(name: str, entries: int, terms: int) -> str:
+    """theta of tables with so many entries and at most so many terms."""
+    return f"""
+BF_ENTRY({name}) {{
+    const Terms<Real>& f = *pointer<const Terms<Real>>(a);
+    potentials_static<Real, {entries}, {terms}>(*view, view->items[b], f, pointer<Real>(c), d != 0);
+}}
+"""
 
 
 def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str, splits: int) -> str:
