@@ -29,6 +29,7 @@ class HostDevice:
 
     def __init__(self) -> None:
         self._libraries: dict[str, ctypes.CDLL] = {}
+        self.page_locked_arrays = 0
 
     def kernels(self, source: str, names: list[str]) -> dict[str, Any]:
         if source not in self._libraries:
@@ -46,6 +47,13 @@ class HostDevice:
 
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         return work
+
+    def scarce(self) -> bool:
+        return False
+
+    def page_locked(self, size: int, dtype: Any) -> Any:
+        self.page_locked_arrays += 1
+        return np.zeros(size, dtype=dtype)
 
     def sparse(self, matrix: Any) -> Any:
         return matrix

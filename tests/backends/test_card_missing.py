@@ -89,18 +89,23 @@ def test_too_large_for_the_card(card: HostDevice, monkeypatch: pytest.MonkeyPatc
         bf.infer(graph, np.zeros(int(graph.table_offsets[-1])), backend="cuda")
 
 
-def test_learning_on_the_card_gives_the_same_numbers(card: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The blend with all it asks of a backend; nothing above the backends knows which it is."""
-    monkeypatch.setattr(backends, "CARD_ENTRIES", 0)
+def noisy_labels(count: int) -> list[bf.Sample]:
     rng = np.random.default_rng(0)
     graph = bf.grid_graph((5, 4), 3)
     pairs, singles = np.arange(graph.num_given), np.arange(graph.num_given, graph.num_regions)
     samples = []
-    for _ in range(3):
+    for _ in range(count):
         labels = rng.integers(3, size=20)
         x = np.stack([labels + 0.5 * rng.standard_normal(20), np.ones(20)], axis=1)
         blocks = [bf.TiedLinear("pixel", singles, x), bf.TableFeatures("pair", pairs, np.eye(3)[None])]
         samples.append(bf.Sample(graph, blocks, labels=labels))
+    return samples
+
+
+def test_learning_on_the_card_gives_the_same_numbers(card: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The blend with all it asks of a backend; nothing above the backends knows which it is."""
+    monkeypatch.setattr(backends, "CARD_ENTRIES", 0)
+    samples = noisy_labels(3)
     for options in ({}, {"epsilon": 0.0}, {"l1": 0.1, "sign": {"pair": ">=0"}}, {"dtype": "float32"}):
         fitted = []
         for backend in ("auto", "cpu"):
@@ -111,3 +116,19 @@ def test_learning_on_the_card_gives_the_same_numbers(card: HostDevice, monkeypat
         assert abs(mine.primal_ - other.primal_) <= close * abs(other.primal_)
         np.testing.assert_allclose(mine.weights_, other.weights_, atol=30 * close)
         assert mine.stop_reason_ == other.stop_reason_
+
+
+def test_sets_larger_than_the_card(card: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks share room for tables, histories stay with the host: the same bits."""
+    monkeypatch.setattr(cuda.CudaBackend, "chunk_entries", 1)
+    samples = noisy_labels(3)
+    fitted = []
+    for scarce in (False, True):
+        monkeypatch.setattr(card, "scarce", lambda scarce=scarce: scarce)
+        monkeypatch.setattr(cuda.problem, "HISTORY_SHARE", 0.0 if scarce else 0.4)
+        learner = bf.BlendedLearner(backend="cuda", epsilon=0.0, tolerance=1e-3, max_iterations=40)
+        fitted.append(learner.fit(samples))
+        assert (card.page_locked_arrays > 0) == scarce
+    np.testing.assert_array_equal(fitted[0].weights_, fitted[1].weights_)
+    np.testing.assert_array_equal(fitted[0].history_["gap"], fitted[1].history_["gap"])
+    np.testing.assert_array_equal(fitted[0].history_["primal"], fitted[1].history_["primal"])

@@ -52,7 +52,7 @@ class CudaBackend:
     """See `protocol.Backend`."""
 
     name = "cuda"
-    chunk_entries = 1 << 25
+    chunk_entries = 1 << 28
 
     def __init__(self, device: Device | None = None) -> None:
         """`device`: the current card, or a stand-in."""

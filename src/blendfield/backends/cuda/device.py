@@ -12,6 +12,8 @@ from blendfield.errors import NotEnoughMemoryError
 OPTIONS = ("-std=c++17", "-default-device", "-diag-suppress=161,177")
 """of NVRTC: lambdas need no annotation; pragmas of other compilers and constants that are not used may stand"""
 
+SCARCE = 0.35
+"""share of the card's memory"""
 Replay = Callable[[], None]
 
 
@@ -43,8 +45,14 @@ class Device(Protocol):
     def sparse(self, matrix: Any) -> Any:
         """A scipy.sparse CSR matrix on the device."""
 
+    def page_locked(self, size: int, dtype: Any) -> Any:
+        """Zeros [size] in the memory of the host, at an address that kernels can use."""
+
     def free_bytes(self) -> int:
         """Memory that can still be allocated."""
+
+    def scarce(self) -> bool:
+        """So little of it is left that problems should share room."""
 
 
 class CudaDevice:
@@ -83,6 +91,20 @@ class CudaDevice:
             graph = stream.end_capture()
         return lambda: graph.launch()
 
+    def page_locked(self, size: int, dtype: Any) -> Any:
+        cupy, bytes_needed = self.xp, size * np.dtype(dtype).itemsize
+        try:
+            held = cupy.cuda.alloc_pinned_memory(bytes_needed)
+        except cupy.cuda.runtime.CUDARuntimeError as error:
+            raise NotEnoughMemoryError(
+                f"{in_gigabytes(bytes_needed)} of page-locked memory cannot be had: {error}; a shorter mixing history "
+                "(memory=2) takes less"
+            ) from None
+        memory = cupy.cuda.UnownedMemory(held.ptr, bytes_needed, held, cupy.cuda.Device().id)
+        array = cupy.ndarray(size, dtype=dtype, memptr=cupy.cuda.MemoryPointer(memory, 0))
+        array.fill(0)
+        return array
+
     def sparse(self, matrix: Any) -> Any:
         from cupyx.scipy.sparse import csr_matrix
 
@@ -91,6 +113,9 @@ class CudaDevice:
     def free_bytes(self) -> int:
         free, _ = self.xp.cuda.runtime.memGetInfo()
         return int(free) + int(self.xp.get_default_memory_pool().free_bytes())
+
+    def scarce(self) -> bool:
+        return bool(self.free_bytes() < SCARCE * self.xp.cuda.runtime.memGetInfo()[1])
 
 
 def require(device: Device, need: int, what: str) -> None:

@@ -84,6 +84,9 @@ class CudaPotentials:
         self._filled, self._filled_generally = self._plan_potentials(terms.most)
         self._out = xp.zeros(1 + 2 * size)
         self._replays: dict[tuple[str, bool], Replay | None] = {}
+        self._weights: FloatArray = np.zeros(size)
+        if device.scarce():
+            problem.share_tables(self._refill)
 
     # Set up.
 
@@ -212,12 +215,18 @@ class CudaPotentials:
 
     def set_weights(self, weights: FloatArray) -> None:
         problem = self.problem
-        self._take_weights(weights)
-
+        problem._take_shelf()
+        self._weights = np.array(weights, dtype=np.float64)
+        self._take_weights(self._weights)
         self._recorded("potentials", lambda: self._fill(problem._arrays["tables"], True))
         problem._potentials_changed()
 
+    def _refill(self) -> None:
+        self._take_weights(self._weights)
+        self._fill(self.problem._arrays["tables"], True)
+
     def tables(self) -> RealArray:
+        self.problem._own_tables()
         tables: RealArray = self.problem._flat(self.problem._arrays["tables"])
         return tables
 

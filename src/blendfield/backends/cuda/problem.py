@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -43,6 +47,44 @@ PUSH_SHARE = 8
 """messages per thread in `push` (core/cuda/vectors.h)"""
 WORK_BYTES = 1 << 30
 """of the certificate"""
+HISTORY_SHARE = 0.4
+"""of the free memory that the mixing history of one problem may take; else it stays in page-locked memory of the host,
+which the kernels read and write over the bus while others of their threads compute"""
+
+logger = logging.getLogger("blendfield.backends")
+
+
+class Structure:
+    """What problems of one program have in common, on the card too."""
+
+    def __init__(self, device: Device, program: Program) -> None:
+        self.device, self.program = device, program
+        self.layout = layout = compile_layout(program)
+        names = ("ints", "index", "counting", "table_at", "table_axes", "message_at", "message_axes", "regions")
+        self.arrays = {name: device.xp.asarray(_padded(getattr(layout, name))) for name in names}
+        self.arrays["slots"] = device.xp.asarray(_padded(layout.slot_table).view(np.uint8))
+        self.arrays["slices"] = device.xp.asarray(_padded(layout.slices).view(np.uint8))
+
+
+@dataclass(eq=False)
+class Shelf:
+    """Room for the tables of several problems, of which one at a time has its own there."""
+
+    tables: Any
+    base: Any
+    owner: CudaProblem | None = None
+
+
+_shelves: WeakValueDictionary[tuple[int, str, int, int], Shelf] = WeakValueDictionary()
+_structures: WeakValueDictionary[tuple[int, int], Structure] = WeakValueDictionary()
+
+
+def structure_of(device: Device, program: Program) -> Structure:
+    """The one in use, if there is one: chunks of a training set are often alike."""
+    known = _structures.get((id(device), id(program)))
+    if known is None:
+        known = _structures[id(device), id(program)] = Structure(device, program)
+    return known
 
 
 class CudaProblem:
@@ -54,7 +96,9 @@ class CudaProblem:
         self.dtype = np.dtype(dtype)
         self._xp = xp = device.xp
         self._epsilon = float(epsilon)
-        self.layout = layout = compile_layout(program)
+        self._structure = structure = structure_of(device, program)
+        self.layout = layout = structure.layout
+        self._group_table = layout.group_table.copy()
         self._kernel = device.kernels(sources.general(dtype), KERNELS)
         plan = Plan(device, layout)
         self._all = plan.blocks(layout.everything)
@@ -79,28 +123,19 @@ class CudaProblem:
             return xp.zeros(max(size, 1), dtype=self.dtype)
 
         self._arrays: dict[str, Any] = {
-            "groups": xp.asarray(layout.group_table.view(np.uint8)),
-            "slots": xp.asarray(_padded(layout.slot_table).view(np.uint8)),
+            **structure.arrays,
+            "groups": xp.asarray(self._group_table.view(np.uint8)),
             "items": items,
             "lists": lists,
-            "ints": xp.asarray(_padded(layout.ints)),
-            "slices": xp.asarray(_padded(layout.slices).view(np.uint8)),
-            "index": xp.asarray(_padded(layout.index)),
             "weights": xp.asarray(_padded(layout.weights).astype(self.dtype)),
-            "counting": xp.asarray(layout.counting),
-            "table_at": xp.asarray(layout.table_at),
-            "table_axes": xp.asarray(layout.table_axes),
-            "message_at": xp.asarray(_padded(layout.message_at)),
-            "message_axes": xp.asarray(_padded(layout.message_axes)),
-            "regions": xp.asarray(layout.regions),
             "tables": real(layout.table_entries),
             "base": real(layout.base_entries),
             "messages": real(layout.message_entries),
         }
-        view = [device.address(self._arrays[name]) if name in self._arrays else 0 for name in VIEW]
-        view[VIEW.index("epsilon")] = bits(self._epsilon)
-        view[VIEW.index("wide")] = layout.wide_messages
-        self._view = xp.asarray(np.array(view, dtype=np.int64))
+        self._view = xp.zeros(len(VIEW), dtype=np.int64)
+        self._shelf: Shelf | None = None
+        self._refill: Callable[[], None] | None = None
+        self._write_view()
         self._zero = xp.asarray(layout.zero_children)
         self._message_size = int(program.graph.table_sizes[program.edge_children].sum())
         self._sum_values = self._segment_sums()
@@ -118,6 +153,38 @@ class CudaProblem:
             self._find_support()
 
     # Plumbing.
+
+    def _write_view(self) -> None:
+        view = [self._at(self._arrays[name]) if name in self._arrays else 0 for name in VIEW]
+        view[VIEW.index("epsilon")] = bits(self._epsilon)
+        view[VIEW.index("wide")] = self.layout.wide_messages
+        self._view[...] = self._xp.asarray(np.array(view, dtype=np.int64))
+
+    def share_tables(self, refill: Callable[[], None]) -> None:
+        """Tables lie where those of others do, one problem at a time; `refill` makes them again."""
+        if self.forbidden:  # what has no support is known from the tables alone
+            return
+        arrays = self._arrays
+        key = (id(self.device), self.dtype.name, len(arrays["tables"]), len(arrays["base"]))
+        shelf = _shelves.get(key)
+        if shelf is None:
+            shelf = _shelves[key] = Shelf(arrays["tables"], arrays["base"])
+        self._shelf, self._refill = shelf, refill
+        arrays["tables"], arrays["base"] = shelf.tables, shelf.base
+        self._write_view()
+
+    def _take_shelf(self) -> bool:
+        """Whether somebody else's tables were there; they are no longer."""
+        if self._shelf is None or self._shelf.owner is self:
+            return False
+        self._shelf.owner = self
+        return True
+
+    def _own_tables(self) -> None:
+        if self._take_shelf():
+            assert self._refill is not None
+            self._refill()
+            self._stale = True
 
     def _static_plan(
         self, plan: Plan, dtype: DataType
@@ -251,13 +318,15 @@ class CudaProblem:
         self._load(flat, keep=True)
 
     def _refresh_base(self) -> None:
-        """To be called before base is read."""
+        """To be called before tables or base are read."""
+        self._own_tables()
         if self._stale:
             self._launch("refresh_base", self._senders)
         self._stale = False
 
     def _refresh_for_sweep(self) -> None:
         """A sweep makes the base of all that send; it reads only that of regions with children."""
+        self._own_tables()
         if self._stale and self._sweeps_all:
             self._launch("refresh_base", self._inner)
             self._stale = False
@@ -287,8 +356,8 @@ class CudaProblem:
         self._arrays["messages"].fill(0)
         marks = xp.zeros(len(self.layout.groups), dtype=np.int32)
         self._launch("support_marks", self._all, self._at(marks))
-        self.layout.group_table["forbidden"] = self.device.host(marks)
-        self._arrays["groups"][...] = xp.asarray(self.layout.group_table.view(np.uint8))
+        self._group_table["forbidden"] = self.device.host(marks)
+        self._arrays["groups"][...] = xp.asarray(self._group_table.view(np.uint8))
 
     # Messages.
 
@@ -517,6 +586,7 @@ class CudaProblem:
         """The same problem in the memory of the host."""
         from blendfield.backends.cpu import CpuProblem
 
+        self._own_tables()
         if self._twin is None or not self._twin_has_potentials:
             tables = self._flat(self._arrays["tables"])
             if self._twin is None:
@@ -553,8 +623,14 @@ class CudaProblem:
 
     def allocate_history(self, slots: int) -> None:
         size = max(self.layout.message_entries, 1)
-        self._residuals = [self._xp.zeros(size, dtype=self.dtype) for _ in range(slots)]
-        self._images = [self._xp.zeros(size, dtype=self.dtype) for _ in range(slots)]
+        self._residuals, self._images = [], []
+        need = (2 * slots + 1) * size * self.dtype.itemsize
+        fits = need <= HISTORY_SHARE * self.device.free_bytes()
+        if not fits:
+            logger.info("a mixing history of %d MiB stays in the memory of the host", need >> 20)
+        make = self._xp.zeros if fits else self.device.page_locked
+        self._residuals = [make(size, dtype=self.dtype) for _ in range(slots)]
+        self._images = [make(size, dtype=self.dtype) for _ in range(slots)]
         self._saved = self._xp.zeros(size if slots else 1, dtype=self.dtype)
         self._pushed = [False] * slots
 
