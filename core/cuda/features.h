@@ -216,13 +216,14 @@ struct Running {
     }
 };
 
-template <class T, class SHAPE>
-BF_DEVICE void enter_lane(const View<T>& view, const Group& g, const Lane<32>& lane, const Terms<T>& f,
+template <class SHAPE, class T, int W>
+BF_DEVICE void enter_lane(const View<T>& view, const Group& g, const Lane<W>& lane, const Terms<T>& f,
                           const Running<T, SHAPE::terms>& r, bool active) {
     const double temperature = active ? view.epsilon * counting_of(view, g, lane) : 1.0;
     const double scale = r.sum > 0 ? 1 / r.sum : 0.0;
     const TermBlock block = terms_of_block(view, f, g, lane);
-    if (active) f.values[g.first_lane + lane.lane] = double(r.largest) + temperature * logarithm(r.sum);
+    if (active && lane.rank == 0)
+        f.values[g.first_lane + lane.lane] = double(r.largest) + temperature * logarithm(r.sum);
 #pragma unroll
     for (int j = 0; j < SHAPE::terms; ++j)
         if (j < block.count)
@@ -305,17 +306,83 @@ BF_DEVICE void evaluate_static(const View<T>& view, const Item& item, const Term
         for (int i = 0; i < TR * TL; ++i)
             if (active) to[i * W] = T(double(v[i]) * scale);
     }
-    enter_lane<T, SHAPE>(view, g, lane, f, r, active);
+    enter_lane<SHAPE>(view, g, lane, f, r, active);
 }
 
+// The same where a team works on a lane, or on one of its splits.
 template <class T, class SHAPE>
+BF_DEVICE void evaluate_team(const View<T>& view, const Item& item, const Terms<T>& f, double* partial) {
+    constexpr int J = SHAPE::terms, ahead = 8;
+    const long long unit = (block_number() * block_threads() + thread_number()) / team_size;
+    if (unit >= item.units * SHAPE::splits) return;
+    const int split = int(unit / item.units);
+    const Group& g = view.groups[item.group];
+    const Lane<1> lane(item.first + unit - split * item.units, thread_number() % team_size);
+    constexpr int entries = SHAPE::rows * SHAPE::last;
+    const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, entries);
+    const T* incoming[SHAPE::slots + 1];
+#pragma unroll
+    for (int s = 0; s < SHAPE::slots; ++s)
+        incoming[s] = lane.at(view.messages + view.slots[g.slots + s].messages, SHAPE::labels_of(s));
+    const T inverse = T(1 / (view.epsilon * counting_of(view, g, lane)));
+    const TermBlock block = terms_of_block(view, f, g, lane);
+    const T* features[J + 1];
+    int steps[J + 1];
+    T origin[J + 1];
+#pragma unroll
+    for (int j = 0; j < J; ++j) {
+        const Term<T> term = term_of(f, block, lane, j);
+        features[j] = term.table, steps[j] = term.step, origin[j] = term.table[0];
+    }
+    Running<T, J> r;
+    const int end = int((long long)entries * (split + 1) / SHAPE::splits);
+    for (int e0 = int((long long)entries * split / SHAPE::splits) + lane.rank; e0 < end; e0 += ahead * team_size) {
+        T v[ahead], most = r.largest;
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            const int e = e0 + i * team_size, row = e / SHAPE::last, y = e % SHAPE::last;
+            v[i] = e < end ? table[e] : minus_infinity<T>();
+#pragma unroll
+            for (int s = 0; s < SHAPE::slots; ++s)
+                if (e < end) v[i] += incoming[s][SHAPE::label(s, row, y)];
+            most = maximum(most, v[i]);
+        }
+        T part = 0, a[J + 1] = {}, q[J + 1] = {};
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            const int e = e0 + i * team_size;
+            v[i] = quick_exponential((v[i] - most) * inverse);
+            part += v[i];
+#pragma unroll
+            for (int j = 0; j < J; ++j) {
+                const T x = e < end ? features[j][(long long)e * steps[j]] - origin[j] : T(0);
+                a[j] += v[i] * x;
+                q[j] += v[i] * x * x;
+            }
+        }
+        r.shrink_to(most, inverse);
+        r.sum += double(part);
+#pragma unroll
+        for (int j = 0; j < J; ++j) r.first[j] += double(a[j]), r.second[j] += double(q[j]);
+    }
+    r.shrink_to(lane.largest(r.largest), inverse);
+    r.sum = lane.sum(r.sum);
+#pragma unroll
+    for (int j = 0; j < J; ++j) r.first[j] = lane.sum(r.first[j]), r.second[j] = lane.sum(r.second[j]);
+    if (SHAPE::splits == 1)
+        enter_lane<SHAPE>(view, g, lane, f, r, true);
+    else if (lane.rank == 0)
+        reinterpret_cast<Running<T, J>*>(partial)[unit] = r;
+}
+
+template <int W, class T, class SHAPE>
 BF_DEVICE void evaluate_merge(const View<T>& view, const Item& item, const Terms<T>& f, const double* partial) {
-    const long long padded = (item.units + team_size - 1) / team_size * team_size;
+    const long long padded = W == 1 ? item.units : (item.units + team_size - 1) / team_size * team_size;
     const long long unit = block_number() * block_threads() + thread_number();
     if (unit >= padded) return;
     const bool active = unit < item.units;
     const Group& g = view.groups[item.group];
-    const Lane<32> lane(item.first + unit, 0);
+    const Lane<W> lane(item.first + unit, 0);
     const T inverse = T(1 / (active ? view.epsilon * counting_of(view, g, lane) : 1.0));
     const auto* parts = reinterpret_cast<const Running<T, SHAPE::terms>*>(partial);
     Running<T, SHAPE::terms> r = parts[unit];
@@ -328,7 +395,7 @@ BF_DEVICE void evaluate_merge(const View<T>& view, const Item& item, const Terms
 #pragma unroll
         for (int j = 0; j < SHAPE::terms; ++j) r.first[j] += other.first[j], r.second[j] += other.second[j];
     }
-    enter_lane<T, SHAPE>(view, g, lane, f, r, active);
+    enter_lane<SHAPE>(view, g, lane, f, r, active);
 }
 
 // n regions of one table size, [n][2]: (group, lane); `which` (or null): some of them. Rows are [entries][n].

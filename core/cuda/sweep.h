@@ -19,6 +19,27 @@ struct Collector {
         }
         largest = maximum(largest, v);
     }
+    // The same for value(0) .. value(N - 1), of which the largest is found first.
+    template <int N, class F>
+    BF_DEVICE void add_all(F value, V inverse) {
+        V most = largest;
+#pragma unroll
+        for (int i = 0; i < N; ++i) most = maximum(most, value(i));
+        if constexpr (SOFT) {
+            V part = 0;
+#pragma unroll
+            for (int i = 0; i < N; ++i) part += quick_exponential((value(i) - most) * inverse);
+            sum = sum * quick_exponential((largest - most) * inverse) + part;
+        }
+        largest = most;
+    }
+    BF_DEVICE void merge(Collector other, V inverse) {
+        const V most = maximum(largest, other.largest);
+        if constexpr (SOFT)
+            sum = sum * quick_exponential((largest - most) * inverse) +
+                  other.sum * quick_exponential((other.largest - most) * inverse);
+        largest = most;
+    }
     template <int W>
     BF_DEVICE void across(const Lane<W>& lane, V inverse) {  // the whole team's
         const V all = lane.largest(largest);
@@ -155,24 +176,77 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
             }
         }
 #pragma unroll
-        for (int j = 0; j < SHAPE::tile; ++j) {
-            T largest = collector[j].largest;
-#pragma unroll
-            for (int i = 0; i < step; ++i) largest = maximum(largest, v[i][j]);
-            if constexpr (SOFT) {
-                T sum = 0;
-#pragma unroll
-                for (int i = 0; i < step; ++i) sum += quick_exponential((v[i][j] - largest) * inverse);
-                if (rounds > 1) sum += collector[j].sum * quick_exponential((collector[j].largest - largest) * inverse);
-                collector[j].sum = sum;
-            }
-            collector[j].largest = largest;
-        }
+        for (int j = 0; j < SHAPE::tile; ++j)
+            collector[j].template add_all<step>([&](int i) { return v[i][j]; }, inverse);
     }
 #pragma unroll
     for (int j = 0; j < SHAPE::tile; ++j)
         if (SHAPE::labels % SHAPE::tile == 0 || first + j < SHAPE::labels)
             out[(first + j) * W] = collector[j].finish(temperature);
+}
+
+// The same where a team works on a lane and a tile of its labels (or, with splits, on a part of what is summed for
+// them: then `partial` [splits][lanes][labels] is merged by `heavy_merge`).
+template <class T, bool SOFT, class SHAPE>
+BF_DEVICE void heavy_team(const View<T>& view, const Item& item, Collector<T, SOFT>* partial) {
+    long long unit = (block_number() * block_threads() + thread_number()) / team_size;
+    if (unit >= item.units * SHAPE::splits) return;
+    const int split = int(unit / item.units);
+    unit -= split * item.units;
+    const int tile = int(unit / item.count), number = int(unit - (long long)tile * item.count);
+    const Lane<1> lane(lane_of_unit(view.lists, item, number), thread_number() % team_size);
+    const Group& g = view.groups[item.group];
+    const Slot* slots = view.slots + g.slots;
+    const T* table = lane.at(g.base >= 0 ? view.base + g.base : view.tables + g.tables, SHAPE::entries);
+    T* out = lane.at(view.messages + slots[SHAPE::slot].messages, SHAPE::labels);
+    const T temperature = T(view.epsilon * counting_of(view, g, lane));
+    const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+    const T* incoming[SHAPE::slots];
+#pragma unroll
+    for (int s = 0; s < SHAPE::slots; ++s)
+        incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
+    constexpr bool apart = SHAPE::own_last;  // every thread has labels of its own
+    constexpr int ahead = 8, step = apart ? 1 : team_size;
+    const int first = tile * item.tile;
+    const int last = first + item.tile < SHAPE::labels ? first + item.tile : SHAPE::labels;
+    const int begin = int((long long)SHAPE::others * split / SHAPE::splits);
+    const int end = int((long long)SHAPE::others * (split + 1) / SHAPE::splits);
+    for (int y = first + (apart ? lane.rank : 0); y < last; y += apart ? team_size : 1) {
+        Collector<T, SOFT> collector;
+        for (int k = begin + (apart ? 0 : lane.rank); k < end; k += ahead * step) {
+            T v[ahead];
+#pragma unroll
+            for (int i = 0; i < ahead; ++i) {
+                const int at = k + i * step, outer = at / SHAPE::inner, inner = at % SHAPE::inner;
+                v[i] = at < end ? table[SHAPE::entry(y, outer, inner)] : minus_infinity<T>();
+#pragma unroll
+                for (int s = 0; s < SHAPE::slots; ++s)
+                    if (s != SHAPE::slot && at < end) v[i] += incoming[s][SHAPE::label(s, y, outer, inner)];
+            }
+            collector.template add_all<ahead>([&](int i) { return v[i]; }, inverse);
+        }
+        if (!apart) collector.across(lane, inverse);
+        if (!apart && lane.rank != 0) continue;
+        if (SHAPE::splits == 1)
+            out[y] = collector.finish(temperature);
+        else
+            partial[((long long)split * item.count + number) * SHAPE::labels + y] = collector;
+    }
+}
+template <class T, bool SOFT, class SHAPE>
+BF_DEVICE void heavy_merge(const View<T>& view, const Item& item, const Collector<T, SOFT>* partial) {
+    const long long unit = block_number() * block_threads() + thread_number();
+    if (unit >= (long long)item.count * SHAPE::labels) return;
+    const int number = int(unit / SHAPE::labels), y = int(unit - (long long)number * SHAPE::labels);
+    const Lane<1> lane(lane_of_unit(view.lists, item, number), 0);
+    const Group& g = view.groups[item.group];
+    const T temperature = T(view.epsilon * counting_of(view, g, lane));
+    const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
+    Collector<T, SOFT> collector = partial[unit];
+    for (int k = 1; k < SHAPE::splits; ++k)
+        collector.merge(partial[(long long)k * item.count * SHAPE::labels + unit], inverse);
+    const Slot& slot = view.slots[g.slots + SHAPE::slot];
+    lane.at(view.messages + slot.messages, SHAPE::labels)[y] = collector.finish(temperature);
 }
 
 // Sum of the children's messages at an entry.

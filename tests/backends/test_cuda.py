@@ -66,15 +66,20 @@ def triples(labels: int) -> RegionGraph:
     return RegionGraph([labels] * 8, [(i, (i + 1) % 8, (i + 3) % 8) for i in range(8)])
 
 
+@pytest.mark.parametrize("width", [1, 32])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_kernels_of_their_own_for_large_groups(
-    dtype: str, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+    dtype: str, width: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A kernel compiled for one shape does what the kernel for all shapes does."""
     monkeypatch.setattr(problem, "STATIC_ENTRIES", 0)
-    monkeypatch.setattr(layout, "choose_width", lambda *_: 32)
+    monkeypatch.setattr(layout, "choose_width", lambda *_: width)
     rng = np.random.default_rng(3)
-    for graph in (grid_graph((3, 4), 2), grid_graph((3, 3), np.array([[3, 5, 3], [5, 3, 11], [3, 21, 5]])), triples(3)):
+    for graph in (
+        grid_graph((3, 4), 2),
+        grid_graph((3, 3), np.array([[3, 5, 3], [5, 3, 11], [3, 21, 67]])),
+        triples(3),
+    ):
         program = build_program(graph, "cover")
         tables = rng.normal(size=int(graph.table_offsets[-1]))
         tables[rng.random(len(tables)) < 0.05] = -np.inf
@@ -87,12 +92,15 @@ def test_kernels_of_their_own_for_large_groups(
                 mine.set_messages(reference.messages())
 
 
+@pytest.mark.parametrize("width", [1, 32])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_evaluation_of_large_groups(dtype: str, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_evaluation_of_large_groups(
+    dtype: str, width: int, backend: CudaBackend, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """One pass with a kernel compiled for the shape gives what the kernels for any shape give."""
     monkeypatch.setattr(linear, "STATIC_ENTRIES", 0)
     monkeypatch.setattr(linear, "MOST_TERMS", 20)
-    monkeypatch.setattr(layout, "choose_width", lambda *_: 32)
+    monkeypatch.setattr(layout, "choose_width", lambda *_: width)
     rng = np.random.default_rng(5)
     sizes = np.array([[3, 5, 3], [5, 3, 11], [3, 40, 5]])
     for graph in (grid_graph((7, 8), 2), grid_graph((6, 7), 4), grid_graph((3, 3), sizes), triples(3)):

@@ -83,7 +83,8 @@ def one_shape(graph: RegionGraph, dtype: str) -> str:
     texts: list[Any] = []
     for number, group in enumerate(layout.groups):
         write = not group.masks and group.entries <= 32
-        texts += [sources.heavy_kernel(f"heavy_{number}_{s}", group, s) for s in range(len(group.masks))]
+        splits = 3 if group.width == 1 else 1
+        texts += [sources.heavy_kernel(f"heavy_{number}_{s}", group, s, splits) for s in range(len(group.masks))]
         if not group.masks and group.entries <= 32:
             texts += [sources.light_kernel(f"light_{number}_{degree}", group.entries, degree) for degree in (0, 4)]
         texts.append(sources.potentials_kernel(f"potentials_{number}", group.entries, 2))

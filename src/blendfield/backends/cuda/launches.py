@@ -86,6 +86,10 @@ class Plan:
                 self._count += count
         return Blocks(first, self._count - first)
 
+    def total(self, number: int) -> int:
+        """Units of work of an item."""
+        return int(self._items[number][2])
+
     def units(self, number: int) -> int:
         """Lanes of an item."""
         return int(self._items[number][5])

@@ -125,19 +125,20 @@ class CudaPotentials:
         for k, g in enumerate(layout.groups):
             write = bool(self._write[k])
             positive = bool((program.counting_numbers[g.members] > 0).all())
-            fits = g.width > 1 and g.lanes * g.entries >= STATIC_ENTRIES and most[k] <= MOST_TERMS
-            if not (fits and positive) or (write and g.entries > 32):
+            fits = g.lanes * g.entries >= STATIC_ENTRIES and most[k] <= MOST_TERMS
+            if not (fits and positive) or (write and (g.entries > 32 or g.width == 1)):
                 others.append(k)
                 continue
-            tiles = 1 if write else sources.tiles(g, problem.dtype.name)
-            splits = min(tiles, -(-ENOUGH_THREADS // g.lanes))
-            key = g.extents, g.masks, int(most[k]), write, splits
+            threads = self.device.team if g.width == 1 else 1
+            tiles = -(-g.entries // (8 * threads)) if g.width == 1 else sources.tiles(g, problem.dtype.name)
+            splits = 1 if write else min(tiles, -(-ENOUGH_THREADS // (g.lanes * threads)))
+            key = g.extents, g.masks, g.width, int(most[k]), write, splits
             if key not in texts:
                 name = f"evaluate_{len(texts)}"
                 text = sources.evaluate_kernel(name, g, int(most[k]), write, problem.dtype.name, splits)
                 texts[key] = name, text
             name, item, padded = texts[key][0], problem._group_items[k], g.padded
-            chosen.append((name, item, -(-padded * splits // self.device.block)))
+            chosen.append((name, item, -(-padded * splits * threads // self.device.block)))
             if splits > 1:
                 chosen.append((f"merge_{name}", item, -(-padded // self.device.block)))
                 largest = max(largest, padded * splits * (2 + 2 * (int(most[k]) + 1)))

@@ -39,6 +39,9 @@ VIEW = [
 STATIC_ENTRIES = 1 << 18
 """table entries of one shape and slot in one class from which on a kernel of their own is compiled"""
 MOST_STATIC = 48
+ENOUGH_TEAMS = 1 << 12
+"""lanes of large tables are shared by several teams until there are so many"""
+MOST_SPLITS = 64
 LIGHT_BYTES = 256
 """of a child's table that fit into registers"""
 REGISTERS = 352
@@ -203,22 +206,35 @@ class CudaProblem:
 
         def large(work: Work) -> bool:
             group = layout.groups[work.group]
-            return group.width > 1 and len(work.lanes) * group.entries >= STATIC_ENTRIES and len(texts) < MOST_STATIC
+            return len(work.lanes) * group.entries >= STATIC_ENTRIES and len(texts) < MOST_STATIC
 
+        most = 0
         heavy: list[list[tuple[str, Any]]] = []
         for works in layout.heavy:
             launches: list[tuple[str, Any]] = []
             for work in works:
                 group = layout.groups[work.group]
                 if large(work):
-                    name = name_of(
-                        ("heavy", group.extents, group.masks, work.slot),
-                        lambda name, group=group, slot=work.slot: sources.heavy_kernel(name, group, slot),
-                    )
                     labels = group.labels(work.slot)
-                    for item in plan.items(work):
-                        units = plan.set_tile(item, sources.tile_of(labels), labels)
-                        launches.append((name, (item, -(-units // self.device.block))))
+                    team = self.device.team if group.width == 1 else 1
+                    items = plan.items(work)
+                    splits = 1
+                    if group.width == 1:
+                        units = min(plan.total(item) for item in items)
+                        splits = min(-(-ENOUGH_TEAMS // units), -(-group.entries // labels // 32), MOST_SPLITS)
+                        most = max(most, splits * len(work.lanes) * labels)
+                    name = name_of(
+                        ("heavy", group.extents, group.masks, group.width, work.slot, splits),
+                        lambda name, group=group, slot=work.slot, n=splits: sources.heavy_kernel(name, group, slot, n),
+                    )
+                    for item in items:
+                        if group.width > 1:
+                            plan.set_tile(item, sources.tile_of(labels), labels)
+                        blocks = -(-plan.total(item) * splits * team // self.device.block)
+                        launches.append((name, (item, blocks)))
+                        if splits > 1:
+                            lanes = plan.units(item)
+                            launches.append((f"merge_{name}", (item, -(-lanes * labels // self.device.block))))
             general = plan.blocks([work for work in works if not large(work)])
             heavy.append([*launches, ("heavy_soft", general)])
         light: list[list[tuple[str, Any]]] = []
@@ -227,7 +243,12 @@ class CudaProblem:
             others = []
             for work in works:
                 group = layout.groups[work.group]
-                if large(work) and not group.masks and group.entries * self.dtype.itemsize <= LIGHT_BYTES:
+                if (
+                    large(work)
+                    and group.width > 1
+                    and not group.masks
+                    and group.entries * self.dtype.itemsize <= LIGHT_BYTES
+                ):
                     labels = group.entries
                     degree = int(layout.slices["degree"][group.first_slice + work.lanes // group.width].max())
                     if degree * labels > REGISTERS // self.dtype.itemsize:
@@ -242,7 +263,9 @@ class CudaProblem:
             light.append([*launches, ("light", plan.blocks(others))])
         if texts:
             source = sources.general(dtype, "sweep") + "".join(text for _, text in texts.values())
-            self._static = self.device.kernels(source, [name for name, _ in texts.values()])
+            names = {name for launches in (*heavy, *light) for name, work in launches if not isinstance(work, Blocks)}
+            self._static = self.device.kernels(source, sorted(names))
+        self._collectors = self._xp.zeros(2 * max(most, 1), dtype=self.dtype)
         return heavy, light
 
     def _launch(
@@ -256,7 +279,7 @@ class CudaProblem:
 
     def _launch_static(self, name: str, item: int, count: int, values: int = 0) -> None:
         view = self.device.address(self._view)
-        first, second = (values, item) if name.startswith("light") else (item, 0)
+        first, second = (values, item) if name.startswith("light") else (item, self._at(self._collectors))
         self.device.launch(self._static[name], count, view, 0, first, second, 0, 0, 0.0)
 
     def _at(self, array: Any) -> int:

@@ -39,8 +39,8 @@ def general(dtype: str, name: str = "problem") -> str:
     return f"#define BF_REAL {REAL[dtype]}\n{headers(name)}"
 
 
-def heavy_kernel(name: str, group: Group, slot: int) -> str:
-    """mu for one slot of tables of one shape."""
+def heavy_kernel(name: str, group: Group, slot: int, splits: int = 1) -> str:
+    """mu for one slot of tables of one shape; `splits`: teams per lane and tile of labels, merged by another kernel."""
     own = [a for a in range(len(group.extents)) if group.masks[slot] >> a & 1]
     other = [a for a in range(len(group.extents)) if not group.masks[slot] >> a & 1]
     extents = group.extents
@@ -53,6 +53,16 @@ def heavy_kernel(name: str, group: Group, slot: int) -> str:
         inner = f"k * {strides[other[-1]]}" if other else "0"
         return f"{_sum('y', extents, own, strides)} + {_sum('outer', extents, other[:-1], strides)} + {inner}"
 
+    entry_points = f"BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}\n"
+    if group.width == 1:
+        entry_points = f"""
+BF_ENTRY({name}) {{
+    heavy_team<Real, true, Shape_{name}>(*view, view->items[a], pointer<Collector<Real, true>>(b));
+}}
+BF_ENTRY(merge_{name}) {{
+    heavy_merge<Real, true, Shape_{name}>(*view, view->items[a], pointer<const Collector<Real, true>>(b));
+}}
+"""
     slots = range(len(group.masks))
     cases = " : ".join([*(f"s == {s} ? {place(group.strides(s))}" for s in slots), "0"])
     sizes = " : ".join([*(f"s == {s} ? {group.labels(s)}" for s in slots), "0"])
@@ -60,13 +70,13 @@ def heavy_kernel(name: str, group: Group, slot: int) -> str:
 struct Shape_{name} {{
     static constexpr int labels = {labels}, others = {group.entries // labels}, entries = {group.entries};
     static constexpr int inner = {extents[other[-1]] if other else 1};
-    static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile_of(labels)};
+    static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile_of(labels)}, splits = {splits};
+    static constexpr bool own_last = {str(bool(own and own[-1] == len(extents) - 1)).lower()};
     static BF_DEVICE int entry(int y, int outer, int k) {{ return {place(entry)}; }}
     static BF_DEVICE int label(int s, int y, int outer, int k) {{ return {cases}; }}
     static BF_DEVICE int labels_of(int s) {{ return {sizes}; }}
 }};
-BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}
-"""
+{entry_points}"""
 
 
 def light_kernel(name: str, labels: int, degree: int) -> str:
@@ -98,6 +108,10 @@ def evaluate_kernel(name: str, group: Group, terms: int, write: bool, dtype: str
     tile_rows, tile_last = evaluate_tile(rows, last, dtype)
     if write:
         tile_rows, tile_last = rows, last
+    given = "*view, view->items[b], f,"
+    work = f"evaluate_team<Real, Shape_{name}>({given} pointer<double>(d));"
+    if group.width > 1:
+        work = f"evaluate_static<Real, Shape_{name}>({given} pointer<Real>(c), pointer<double>(d));"
     return f"""
 struct Shape_{name} {{
     static constexpr int rows = {rows}, last = {last}, slots = {len(group.masks)}, terms = {terms};
@@ -109,11 +123,11 @@ struct Shape_{name} {{
 }};
 BF_ENTRY({name}) {{
     const Terms<Real>& f = *pointer<const Terms<Real>>(a);
-    evaluate_static<Real, Shape_{name}>(*view, view->items[b], f, pointer<Real>(c), pointer<double>(d));
+    {work}
 }}
 BF_ENTRY(merge_{name}) {{
     const Terms<Real>& f = *pointer<const Terms<Real>>(a);
-    evaluate_merge<Real, Shape_{name}>(*view, view->items[b], f, pointer<const double>(d));
+    evaluate_merge<{group.width}, Real, Shape_{name}>(*view, view->items[b], f, pointer<const double>(d));
 }}
 """
 
