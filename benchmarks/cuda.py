@@ -8,6 +8,7 @@ iterations  whole learning iterations (mixing, potentials, sweep, F, gradient, c
 images      the same for 100 images of 512x512 pixels and 8 labels
 certified   seconds of `fit` to a certified relative gap of 1e-4, on both backends
 sizes       from which size on the card is faster than the CPU: where backend="auto" takes it
+numbers     the same learning problems on both: binary images as in benchmarks/learning.py, letters where the data are
 
 Everything is checked against the cpu backend before it is timed. Kernels are timed by the card's own clock, whole
 iterations by the host's, medians of several repetitions. Bytes are those that have to move: in a heavy phase every
@@ -31,6 +32,7 @@ from typing import Any
 import numpy as np
 
 from jax_sweep import flat, jax_sweep
+from learning import samples as binary_images
 
 # This file is called like a package of NVIDIA's, which CuPy imports.
 sys.path = [folder for folder in sys.path if Path(folder).resolve() != Path(__file__).resolve().parent]
@@ -301,6 +303,7 @@ def certified_row(count: int, side: int, labels: int, dtype: str) -> dict[str, A
         start = time.perf_counter()
         learner.fit(samples)
         row |= {f"{backend} s": time.perf_counter() - start, f"{backend} iterations": len(learner.history_["primal"])}
+        row[f"{backend} s after compiling"] = float(learner.history_["seconds"][-1])
         row |= {f"{backend} stop": learner.stop_reason_, f"{backend} primal": learner.primal_}
         row[f"{backend} gap"] = learner.gap_ / abs(learner.primal_)
         print(row, flush=True)
@@ -325,7 +328,65 @@ def size_row(labels: int, entries: float) -> dict[str, Any]:
     }
 
 
-PARTS = ("sweeps", "iterations", "images", "certified", "sizes")
+def letters(count: int) -> list[bf.Sample]:
+    """Chains of handwritten letters, of the data set where it is, else pictures made from 26 random ones."""
+    from blendfield.datasets.letters import load
+
+    try:
+        words = [(word.pixels.reshape(len(word.labels), -1).astype(float), word.labels) for word in load()[:count]]
+    except bf.BlendfieldError:
+        rng = np.random.default_rng(5)
+        shapes = rng.random((26, 128))
+        texts = [rng.integers(26, size=rng.integers(3, 12)) for _ in range(count)]
+        words = [((shapes[text] > rng.random((len(text), 128))).astype(float), text) for text in texts]
+    samples = []
+    for pixels, text in words:
+        graph = bf.chain_graph(len(text), 26)
+        singles = np.flatnonzero(graph.region_orders == 1)
+        pairs = np.flatnonzero(graph.region_orders == 2)
+        blocks = [bf.TiedLinear("letter", singles, np.concatenate([pixels, np.ones((len(text), 1))], axis=1))]
+        if len(pairs):
+            blocks.append(bf.TiedLinear("pair", pairs, np.ones((len(pairs), 1))))
+        samples.append(bf.Sample(graph, blocks, labels=text))
+    return samples
+
+
+def numbers_row(name: str, samples: list[bf.Sample], **options: Any) -> dict[str, Any]:
+    """Two learners, one on each backend, to the same certified gap."""
+    learners, seconds = [], []
+    for backend in ("cuda", "cpu"):
+        start = time.perf_counter()
+        learners.append(bf.BlendedLearner(backend=backend, tolerance=1e-6, max_iterations=400, **options).fit(samples))
+        seconds.append(time.perf_counter() - start)
+    mine, other = learners
+    labels = [np.concatenate(learner.predict(samples)) for learner in learners]
+    largest = np.abs(other.weights_).max()
+    return {
+        "row": name,
+        **options,
+        "primal": mine.primal_,
+        "relative difference of the primal": abs(mine.primal_ - other.primal_) / abs(other.primal_),
+        "of the weights": float(np.abs(mine.weights_ - other.weights_).max() / largest),
+        "of the dual": abs(mine.dual_ - other.dual_) / abs(other.dual_),
+        "labels that differ": int((labels[0] != labels[1]).sum()),
+        "labels": len(labels[0]),
+        "iterations": [len(learner.history_["primal"]) for learner in learners],
+        "seconds": [round(s, 2) for s in seconds],
+    }
+
+
+def numbers_work() -> list[Callable[[], dict[str, Any]]]:
+    work: list[Callable[[], dict[str, Any]]] = []
+    for weights in ("free", "shared"):
+        for epsilon in (1.0, 0.1):
+            for dtype in ("float64", "float32") if epsilon == 1.0 else ("float64",):
+                given = {"epsilon": epsilon, "dtype": dtype}
+                work.append(lambda w=weights, g=given: numbers_row(f"16x16 images, {w} weights", binary_images(w), **g))
+    work.append(lambda: numbers_row("letters", letters(600), epsilon=1.0, counting_numbers="bethe"))
+    return work
+
+
+PARTS = ("sweeps", "iterations", "images", "certified", "sizes", "numbers")
 
 
 def main() -> None:
@@ -363,6 +424,8 @@ def main() -> None:
             work.append(lambda: images_row(options.images, options.cpu_images, 512, 8, "float32", rate))
         if part == "certified":
             work.append(lambda: certified_row(20, 128, 8, "float64"))
+        if part == "numbers":
+            work += numbers_work()
         if part == "sizes":
             for labels in (2, 8):
                 for entries in (1e3, 1e4, 1e5, 1e6):
