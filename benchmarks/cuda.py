@@ -46,7 +46,7 @@ from blendfield.inference.program import build_models  # noqa: E402
 from blendfield.learning.compile import compile_training_set  # noqa: E402
 from blendfield.model import WeightLayout  # noqa: E402
 
-MOST_PARENTS = 6e6
+MOST_PARENTS = 4e6
 """of a row: Python's share of the time is theirs"""
 SLOTS = 8
 """steps of mixing history, the learner's default"""
