@@ -84,7 +84,9 @@ def one_shape(graph: RegionGraph, dtype: str) -> str:
     for number, group in enumerate(layout.groups):
         write = not group.masks and group.entries <= 32
         splits = 3 if group.width == 1 else 1
-        texts += [sources.heavy_kernel(f"heavy_{number}_{s}", group, s, splits) for s in range(len(group.masks))]
+        for slot in range(len(group.masks)):
+            tile = sources.tile_of(group.labels(slot), 1 << 20)
+            texts.append(sources.heavy_kernel(f"heavy_{number}_{slot}", group, slot, tile, splits))
         if not group.masks and group.entries <= 32:
             texts += [sources.light_kernel(f"light_{number}_{degree}", group.entries, degree) for degree in (0, 4)]
         texts.append(sources.potentials_kernel(f"potentials_{number}", group.entries, 2))

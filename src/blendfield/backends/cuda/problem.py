@@ -219,18 +219,22 @@ class CudaProblem:
                     team = self.device.team if group.width == 1 else 1
                     items = plan.items(work)
                     splits = 1
+                    small = sources.lanes_per_thread(group)
+                    tile = labels if small > 1 else sources.tile_of(labels, len(work.lanes))
                     if group.width == 1:
                         units = min(plan.total(item) for item in items)
                         splits = min(-(-ENOUGH_TEAMS // units), -(-group.entries // labels // 32), MOST_SPLITS)
                         most = max(most, splits * len(work.lanes) * labels)
                     name = name_of(
-                        ("heavy", group.extents, group.masks, group.width, work.slot, splits),
-                        lambda name, group=group, slot=work.slot, n=splits: sources.heavy_kernel(name, group, slot, n),
+                        ("heavy", group.extents, group.masks, group.width, work.slot, tile, splits),
+                        lambda name, group=group, slot=work.slot, tile=tile, splits=splits: sources.heavy_kernel(
+                            name, group, slot, tile, splits
+                        ),
                     )
                     for item in items:
                         if group.width > 1:
-                            plan.set_tile(item, sources.tile_of(labels), labels)
-                        blocks = -(-plan.total(item) * splits * team // self.device.block)
+                            plan.set_tile(item, tile, labels)
+                        blocks = -(-plan.total(item) * splits * team // (self.device.block * small))
                         launches.append((name, (item, blocks)))
                         if splits > 1:
                             lanes = plan.units(item)

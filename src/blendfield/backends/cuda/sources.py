@@ -12,6 +12,10 @@ from blendfield.backends.cuda.layout import Group
 REAL = {"float64": "double", "float32": "float"}
 TILE = 8
 """labels of one slot per thread, at most"""
+ENOUGH_THREADS = 1 << 18
+"""in a launch; with fewer, each does less"""
+SMALL_ENTRIES, SMALL_LANES = 9, 4
+"""of tables with so few entries, a thread works on so many"""
 
 
 def folder() -> Path:
@@ -39,8 +43,15 @@ def general(dtype: str, name: str = "problem") -> str:
     return f"#define BF_REAL {REAL[dtype]}\n{headers(name)}"
 
 
-def heavy_kernel(name: str, group: Group, slot: int, splits: int = 1) -> str:
-    """mu for one slot of tables of one shape; `splits`: teams per lane and tile of labels, merged by another kernel."""
+def lanes_per_thread(group: Group) -> int:
+    """In a heavy phase."""
+    return SMALL_LANES if group.width > 1 and group.entries <= SMALL_ENTRIES else 1
+
+
+def heavy_kernel(name: str, group: Group, slot: int, tile: int, splits: int = 1) -> str:
+    """mu for one slot of tables of one shape; `tile`: labels per thread; `splits`: teams per lane and tile of labels,
+    merged by another kernel.
+    """
     own = [a for a in range(len(group.extents)) if group.masks[slot] >> a & 1]
     other = [a for a in range(len(group.extents)) if not group.masks[slot] >> a & 1]
     extents = group.extents
@@ -53,7 +64,9 @@ def heavy_kernel(name: str, group: Group, slot: int, splits: int = 1) -> str:
         inner = f"k * {strides[other[-1]]}" if other else "0"
         return f"{_sum('y', extents, own, strides)} + {_sum('outer', extents, other[:-1], strides)} + {inner}"
 
-    entry_points = f"BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}\n"
+    lanes = lanes_per_thread(group)
+    kind = f"small<Real, true, Shape_{name}, {lanes}>" if lanes > 1 else f"static<Real, true, Shape_{name}>"
+    entry_points = f"BF_ENTRY({name}) {{ heavy_{kind}(*view, view->items[a]); }}\n"
     if group.width == 1:
         entry_points = f"""
 BF_ENTRY({name}) {{
@@ -70,7 +83,7 @@ BF_ENTRY(merge_{name}) {{
 struct Shape_{name} {{
     static constexpr int labels = {labels}, others = {group.entries // labels}, entries = {group.entries};
     static constexpr int inner = {extents[other[-1]] if other else 1};
-    static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile_of(labels)}, splits = {splits};
+    static constexpr int slots = {len(group.masks)}, slot = {slot}, tile = {tile}, splits = {splits};
     static constexpr bool own_last = {str(bool(own and own[-1] == len(extents) - 1)).lower()};
     static BF_DEVICE int entry(int y, int outer, int k) {{ return {place(entry)}; }}
     static BF_DEVICE int label(int s, int y, int outer, int k) {{ return {cases}; }}
@@ -147,11 +160,12 @@ def evaluate_tile(rows: int, last: int, dtype: str) -> tuple[int, int]:
     return max(n for n in range(1, most // last + 1) if rows % n == 0), last
 
 
-def tile_of(labels: int) -> int:
-    """Labels worked on by one thread: all if they are few, else a divisor."""
-    if labels <= TILE:
+def tile_of(labels: int, lanes: int) -> int:
+    """Labels worked on by one thread: all if they are few, else a divisor; fewer where lanes are few."""
+    most = TILE if lanes * -(-labels // TILE) >= ENOUGH_THREADS else TILE // 2
+    if labels <= most:
         return labels
-    return next((n for n in range(TILE, 3, -1) if labels % n == 0), 4)
+    return next((n for n in range(most, most // 2, -1) if labels % n == 0), most // 2)
 
 
 def _sum(number: str, extents: tuple[int, ...], axes: list[int], strides: list[int]) -> str:
