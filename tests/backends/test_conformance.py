@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from blendfield.backends import Certificate, get
-from blendfield.backends.protocol import Backend
+from blendfield.backends.linear import HostPotentials
+from blendfield.backends.protocol import Backend, LinearEvaluation
 from blendfield.backends.reference import ReferenceBackend, ReferenceProblem
 from blendfield.testing.conformance import CHECKS, Check, Tolerance, check_threads
-from blendfield.testing.linear_conformance import LINEAR_CHECKS
+from blendfield.testing.linear_conformance import LINEAR_CHECKS, check_linear
 
 TOLERANCES = {"reference": Tolerance(), "cpu": Tolerance(float64=1e-10, float32=2e-5)}  # by backend
 
@@ -166,6 +167,41 @@ def test_the_suite_notices(problem: type[ReferenceProblem], name: str) -> None:
     with pytest.raises(AssertionError):
         for seed in range(5):
             check(FaultyBackend(problem), np.random.default_rng(seed), Tolerance())
+
+
+class LoudPotentials(HostPotentials):
+    """Wrong in what `fault` names."""
+
+    fault = ""
+
+    def evaluate(self, curvature: bool, slot: int | None = None) -> LinearEvaluation:
+        found = super().evaluate(curvature, slot)
+        if self.fault not in ("value", "moments", "curvature", "products") or getattr(found, self.fault) is None:
+            return found
+        return replace(found, **{self.fault: getattr(found, self.fault) * (1.0 + 1e-6) + 1e-6})
+
+    def set_weights(self, weights: Any) -> None:
+        super().set_weights(weights + (1e-6 if self.fault == "weights" else 0.0))
+
+    def trial(self, direction: Any, steps: Any) -> Any:
+        return super().trial(direction + (1e-4 if self.fault == "trial" else 0.0), steps)
+
+    def certificate(self, smoothing: float) -> Any:
+        certificate, moments = super().certificate(smoothing)
+        return certificate, moments + (1e-3 if self.fault == "certificate" else 0.0)
+
+
+@pytest.mark.parametrize("name", ["value", "moments", "curvature", "products", "weights", "trial", "certificate"])
+def test_the_suite_notices_wrong_linear_potentials(name: str) -> None:
+    class Wrong(ReferenceBackend):
+        def linear(self, *arguments: Any) -> Any:
+            potentials = LoudPotentials(*arguments)
+            potentials.fault = name
+            return potentials
+
+    with pytest.raises(AssertionError):
+        for seed in range(3):
+            check_linear(Wrong(), np.random.default_rng(seed), Tolerance())
 
 
 def test_the_suite_notices_threads_that_disagree() -> None:

@@ -124,6 +124,7 @@ class CpuBackend:
 
     name = "cpu"
     chunk_entries = 1 << 18
+    in_host_memory = True
 
     def compile(
         self,

@@ -370,6 +370,8 @@ class Backend(Protocol):
     chunk_entries: int
     """of a large set of models, about how many table entries to compile together: enough to keep the machine busy, few
     enough for its fast memory"""
+    in_host_memory: bool
+    """problems are kept in the memory of the host"""
 
     def compile(
         self,

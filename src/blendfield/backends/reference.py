@@ -336,6 +336,7 @@ class ReferenceBackend:
 
     name = "reference"
     chunk_entries = 1 << 18
+    in_host_memory = True
 
     def compile(
         self,

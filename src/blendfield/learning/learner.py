@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from blendfield import backends
 from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Engine
 from blendfield.errors import LabelError, OptionError
@@ -253,7 +254,9 @@ class BlendedLearner(Predictor):
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local" and options.memory_limit is None and not isinstance(samples, Shards):
             estimate = _estimate(samples, options)
-            memory.require(estimate.total, f"training on {len(samples)} samples")
+            on_host = backends.get(options.backend).in_host_memory
+            need = estimate.total if on_host else estimate.features + estimate.temporary
+            memory.require(need, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 
     def _with(self, **changes: Any) -> BlendedLearner:

@@ -53,6 +53,7 @@ class CudaBackend:
 
     name = "cuda"
     chunk_entries = 1 << 28
+    in_host_memory = False
 
     def __init__(self, device: Device | None = None) -> None:
         """`device`: the current card, or a stand-in."""
