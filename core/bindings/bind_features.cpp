@@ -10,7 +10,7 @@
 #include "bindings/bindings.h"
 #include "cpu/thread_pool.h"
 #include "features/features.h"
-#include "features/sparse.h"
+#include "features/products.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -195,57 +195,66 @@ void bind_terms(nb::module_& m) {
 
 using Matrix = nb::ndarray<double, nb::numpy, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
-// dense and out: matrices of as many rows as they are to have, `rows` or `columns` of the sparse one.
-SparseRows sparse_view(const In<int64_t>& indptr, const In<int32_t>& indices, const In<double>& data, int64_t columns,
-                       const In<double, 2>& dense, const Matrix& out, bool transposed) {
-    SparseRows sparse;
-    sparse.rows = static_cast<int64_t>(indptr.size()) - 1;
-    sparse.columns = columns;
-    sparse.indptr = indptr.data();
-    sparse.indices = indices.data();
-    sparse.data = data.data();
-    const auto count = static_cast<int64_t>(indices.size());
-    const int64_t before = transposed ? sparse.rows : columns, after = transposed ? columns : sparse.rows;
-    bool fits = sparse.rows >= 0 && static_cast<int64_t>(data.size()) == count && dense.shape(1) % 8 == 0 &&
-                out.shape(1) == dense.shape(1) && static_cast<int64_t>(dense.shape(0)) == before &&
-                static_cast<int64_t>(out.shape(0)) == after && sparse.indptr[0] == 0 &&
-                sparse.indptr[sparse.rows] == count;
-    for (int64_t n = 0; fits && n < sparse.rows; ++n) fits = sparse.indptr[n] <= sparse.indptr[n + 1];
-    for (int64_t k = 0; fits && k < count; ++k) fits = sparse.indices[k] >= 0 && sparse.indices[k] < columns;
-    if (!fits)
-        throw std::invalid_argument(
-            "expected rows within the matrix, and dense matrices that fit it, their width a "
-            "multiple of 8");
-    return sparse;
+using Index = std::optional<In<int32_t>>;
+using Starts = std::optional<In<int64_t>>;
+
+// `rows` of the dense matrix that is read, or of the one that is written where that has one for each of the features.
+FeatureRows feature_rows(const Starts& indptr, const Index& indices, const In<double>& data, int64_t rows,
+                         int64_t columns) {
+    FeatureRows features;
+    features.rows = rows;
+    features.columns = columns;
+    features.data = data.data();
+    const auto count = static_cast<int64_t>(data.size());
+    bool fits = indptr.has_value() == indices.has_value();
+    if (fits && indptr) {
+        features.indptr = indptr->data();
+        features.indices = indices->data();
+        fits = static_cast<int64_t>(indptr->size()) == rows + 1 && static_cast<int64_t>(indices->size()) == count &&
+               features.indptr[0] == 0;
+        for (int64_t n = 0; fits && n < rows; ++n) fits = features.indptr[n] <= features.indptr[n + 1];
+        for (int64_t k = 0; fits && k < count; ++k) fits = features.indices[k] >= 0 && features.indices[k] < columns;
+    }
+    if (!fits || features.entries() != count)
+        throw std::invalid_argument("expected features in rows that fit the dense matrices");
+    return features;
 }
 
-void bind_sparse(nb::module_& m) {
+void expect_same_width(const In<double, 2>& dense, const Matrix& out) {
+    if (dense.shape(1) % 8 != 0 || out.shape(1) != dense.shape(1))
+        throw std::invalid_argument("expected dense matrices of one width, a multiple of 8");
+}
+
+void bind_products(nb::module_& m) {
     m.def(
-        "sparse_product",
-        [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double, 2> dense, Matrix out, int threads) {
-            const SparseRows sparse = sparse_view(indptr, indices, data, dense.shape(0), dense, out, false);
+        "features_product",
+        [](Starts indptr, Index indices, In<double> data, In<double, 2> dense, Matrix out, int threads) {
+            expect_same_width(dense, out);
+            const FeatureRows features = feature_rows(indptr, indices, data, out.shape(0), dense.shape(0));
             nb::gil_scoped_release release;
-            multiply(sparse, dense.data(), dense.shape(1), out.data(), threads_or_default(threads));
+            multiply(features, dense.data(), dense.shape(1), out.data(), threads_or_default(threads));
         },
-        "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "dense"_a.noconvert(),
+        "indptr"_a.noconvert().none(), "indices"_a.noconvert().none(), "data"_a.noconvert(), "dense"_a.noconvert(),
         "out"_a.noconvert(), "threads"_a = 0,
-        "out [N, W] = X [N, F] dense [F, W], X in compressed rows, W a multiple of 8.");
+        "out [N, W] = X [N, F] dense [F, W], X in compressed rows or whole, W a multiple of 8.");
     m.def(
-        "sparse_transposed_product",
-        [](In<int64_t> indptr, In<int32_t> indices, In<double> data, In<double, 2> dense, Matrix out, int threads) {
-            const SparseRows sparse = sparse_view(indptr, indices, data, out.shape(0), dense, out, true);
+        "features_transposed_product",
+        [](Starts indptr, Index indices, In<double> data, bool squared, In<double, 2> dense, Matrix out, int threads) {
+            expect_same_width(dense, out);
+            const FeatureRows features = feature_rows(indptr, indices, data, dense.shape(0), out.shape(0));
             nb::gil_scoped_release release;
-            multiply_transposed(sparse, dense.data(), dense.shape(1), out.data(), threads_or_default(threads));
+            multiply_transposed(features, squared, dense.data(), dense.shape(1), out.data(),
+                                threads_or_default(threads));
         },
-        "indptr"_a.noconvert(), "indices"_a.noconvert(), "data"_a.noconvert(), "dense"_a.noconvert(),
-        "out"_a.noconvert(), "threads"_a = 0,
-        "out [F, W] = X^T dense [N, W], X [N, F] in compressed rows, W a multiple of 8.");
+        "indptr"_a.noconvert().none(), "indices"_a.noconvert().none(), "data"_a.noconvert(), "squared"_a,
+        "dense"_a.noconvert(), "out"_a.noconvert(), "threads"_a = 0,
+        "out [F, W] = X^T dense [N, W], X [N, F] (or its squares) in compressed rows or whole, W a multiple of 8.");
 }
 
 }  // namespace
 
 void bind_features(nb::module_& m) {
-    bind_sparse(m);
+    bind_products(m);
     bind_terms<double>(m);
     bind_terms<float>(m);
 }

@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from blendfield import _core
 from blendfield.backends.protocol import RealArray
-from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Piece, Rows, Terms
+from blendfield.model.feature_rows import FeatureRows
+from blendfield.model.pieces import BoundBlock, FloatArray, Int32Array, Int64Array, Linear, Piece, Rows, Terms
 from blendfield.model.weights import WeightLayout
 
 Same = Callable[[Any], Any]
@@ -61,7 +62,7 @@ class FeatureMap:
         grouped: dict[tuple[Any, ...], list[tuple[Piece, int, float]]] = {}
         for sample_blocks, table_start, scale in zip(blocks, table_starts, scales, strict=True):
             for block in sample_blocks:
-                for piece in block.pieces:
+                for piece in map(_simplest, block.pieces):
                     grouped.setdefault(_kind(block.name, piece), []).append((piece, table_start, scale))
         for (name, *_), pieces in grouped.items():
             offset = layout.offset(name)
@@ -113,6 +114,15 @@ def touched_weights(layout: WeightLayout, blocks: Sequence[Sequence[BoundBlock]]
                 table = part[: piece.size * columns].reshape(piece.size, columns)
                 table[:, piece.features.indices if hasattr(piece.features, "tocsr") else slice(None)] = True
     return touched
+
+
+def _simplest(piece: Piece) -> Piece:
+    """A single column of features, such as a constant one, is a coefficient: no matrix product is needed."""
+    if not isinstance(piece, Linear) or piece.features.shape[1] != 1 or hasattr(piece.features, "tocsr"):
+        return piece
+    column = np.ascontiguousarray(piece.features[:, 0])
+    base = np.zeros(len(piece.start), dtype=np.int32)
+    return Rows(piece.start, base, None if (column == 1.0).all() else column, piece.size)
 
 
 def _kind(name: str, piece: Piece) -> tuple[Any, ...]:
@@ -234,12 +244,9 @@ class MatrixKernel:
             from scipy.sparse import csr_array, vstack
 
             self.features: Any = csr_array(vstack(parts, format="csr"))[order]
-            self.squares: Any = self.features.power(2)
-            self.transposed: Any = csr_array(self.features.T)
         else:
             self.features = np.ascontiguousarray(np.concatenate(parts)[order])
-            self.squares = None
-            self.transposed = self.features.T
+        self._products = FeatureRows(self.features)
         self.width = int(self.features.shape[1])
         self.region: Int32Array = same(_regions(self.start, table_offsets))
 
@@ -249,24 +256,19 @@ class MatrixKernel:
         return values[self.offset : stop].reshape(self.size, self.width)
 
     def apply(self, weights: FloatArray, flat: RealArray, threads: int) -> None:
-        rows = np.ascontiguousarray(self.features @ self._matrix(weights).T)
+        rows = np.ascontiguousarray(self._products.times(self._matrix(weights).T, threads))
         _core.rows_scatter_add(flat, rows, self.start, threads)
 
     def moments(self, d: RealArray, out: FloatArray, threads: int) -> None:
-        rows = _core.rows_gather(d, self.start, self.size, threads)
-        part = self._matrix(out)
-        part += (self.transposed @ rows).T
+        self._add(_core.rows_gather(d, self.start, self.size, threads), out, threads)
 
     def statistics(self, b: RealArray, scale: FloatArray, out: FloatArray, threads: int) -> None:
         rows = _core.rows_gather(b, self.start, self.size, threads)
-        part = self._matrix(out[0])
-        part += (self.transposed @ rows).T
+        self._add(rows, out[0], threads)
         rows *= 1.0 - rows
         rows *= scale[self.region, None]
-        part = self._matrix(out[1])
-        if self.squares is not None:
-            part += (self.squares.T @ rows).T
-        else:
-            for first in range(0, len(rows), 1 << 14):  # squares of a part at a time
-                some = slice(first, first + (1 << 14))
-                part += rows[some].T @ np.square(self.features[some])
+        self._add(rows, out[1], threads, squared=True)
+
+    def _add(self, rows: FloatArray, out: FloatArray, threads: int, squared: bool = False) -> None:
+        part = self._matrix(out)
+        part += self._products.transposed_times(rows, threads, squared).T

@@ -15,9 +15,9 @@ import numpy as np
 from blendfield.backends.protocol import FloatArray
 from blendfield.learning.chains.passes import LongArray
 from blendfield.model.feature_map import FeatureMap
+from blendfield.model.feature_rows import FeatureRows
 from blendfield.model.pieces import BlockShape, BoundBlock, Linear, Piece
 from blendfield.model.sample import Sample
-from blendfield.model.sparse import SparseRows
 from blendfield.model.weights import WeightLayout
 
 
@@ -109,31 +109,19 @@ class _Nodes:
 
     def __init__(self, offset: int, labels: int, parts: list[tuple[Any, LongArray]], threads: int | None) -> None:
         order = np.argsort(np.concatenate([place for _, place in parts]))
-        self.features = _stacked([features for features, _ in parts])[order]
-        self.sparse = hasattr(self.features, "tocsr")
-        if self.sparse:
-            self.features = SparseRows(self.features, threads)
-        else:
-            self.transposed = np.ascontiguousarray(self.features.T)
+        self.features = FeatureRows(_stacked([features for features, _ in parts])[order])
         self.labels = labels
-        self.part = slice(offset, offset + labels * int(self.features.shape[1]))
+        self.part = slice(offset, offset + labels * self.features.shape[1])
+        self.threads = threads or 0
 
     def apply(self, weights: FloatArray, unary: FloatArray) -> None:
         """unary += W X^T."""
-        matrix = weights[self.part].reshape(self.labels, -1)
-        if self.sparse:
-            unary += self.features.times(matrix).T
-        else:
-            unary += matrix @ self.transposed
+        unary += self.features.times(weights[self.part].reshape(self.labels, -1).T, self.threads).T
 
     def moments(self, nodes: FloatArray, out: FloatArray, squared: bool = False) -> None:
         """out += nodes X, or nodes X^2."""
-        if self.sparse:
-            product = self.features.transposed_times(nodes, squared).T
-        else:
-            product = nodes @ (self.features**2 if squared else self.features)
         part = out[self.part].reshape(self.labels, -1)
-        part += product
+        part += self.features.transposed_times(nodes.T, self.threads, squared).T
 
 
 def _stacked(parts: list[Any]) -> Any:
