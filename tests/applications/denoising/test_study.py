@@ -29,7 +29,7 @@ def test_study_from_data_to_report(tmp_path):
     assert rows["blend"] == [0.0] * 5  # what can be stored is stored
     assert rows["majority label of each pixel"] == [0.0] * 5
     b = next(table for table in record.tables if table.title == "Wrong pixels: Gaussian noise, protocol B")
-    rows = {row[0]: row[5] for row in b.rows}
+    rows = {row[0]: row[1] for row in b.rows}
     assert rows["blend"] < rows["majority label of each pixel"]
     assert "pictures that were not in training" in record.answer
     # Everything is kept: the same command works nothing out again.

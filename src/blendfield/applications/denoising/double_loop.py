@@ -23,7 +23,7 @@ IMAGES = 10
 """training images: the first of the first picture's (protocol A, or B for tied weights), Gaussian noise"""
 TOLERANCE = 1e-4
 MOST_PASSES = 6000
-TIME_LIMIT = 10.0
+TIME_LIMIT = 5.0
 """processor seconds for one run"""
 LOOKS = (1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233)
 """iterations after which the test error is measured, besides the last; that does not count"""

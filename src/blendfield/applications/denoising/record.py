@@ -48,7 +48,7 @@ def record_of(configuration: DenoisingConfiguration, results: Results, command: 
 
 
 def _title(configuration: DenoisingConfiguration) -> str:
-    noises = " and ".join("Gaussian" if noise == "gaussian" else noise for noise in configuration.noises)
+    noises = " and ".join(map(_named, configuration.noises))
     return f"Binary pictures found again in {noises} noise"
 
 
@@ -61,7 +61,7 @@ def _histories(configuration: DenoisingConfiguration, results: Results) -> dict[
                 model = configuration.model_of(protocol)
                 cell = results.get(row_name(noise, protocol, "blend", model, configuration.loss, 0))
                 if cell is not None:
-                    found[f"{noise}, protocol {protocol}"] = show_studies.history(cell["history"])
+                    found[f"{_named(noise)}, protocol {protocol}"] = show_studies.history(cell["history"])
     return found
 
 
@@ -72,8 +72,12 @@ def _means(configuration: DenoisingConfiguration, results: Results, noise: str, 
     return {title: float(np.mean(values)) for title, values in errors.items()}
 
 
+def _named(noise: str) -> str:
+    return "Gaussian" if noise == "gaussian" else noise
+
+
 def _percent(value: float) -> str:
-    return f"{formatted(value, decimals=2)} %"
+    return f"{formatted(value, decimals=2)}\N{NO-BREAK SPACE}%"
 
 
 def _answer(configuration: DenoisingConfiguration, results: Results) -> str:
@@ -84,9 +88,8 @@ def _answer(configuration: DenoisingConfiguration, results: Results) -> str:
         means = _means(configuration, results, noise, protocol)
         if "blend" not in means:
             continue
-        kind = "Gaussian" if noise == "gaussian" else noise
         rivals = {methods.METHODS[rival].title for rival in configuration.rivals} & set(means)
-        text = f"Under {kind} noise the blend leaves {_percent(means['blend'])} of the pixels wrong"
+        text = f"Under {_named(noise)} noise the blend leaves {_percent(means['blend'])} of the pixels wrong"
         others = []
         if rivals:
             best = min(rivals, key=lambda title: means[title])
@@ -111,9 +114,8 @@ def _key_numbers(configuration: DenoisingConfiguration, results: Results) -> lis
         for protocol in configuration.protocols:
             means = _means(configuration, results, noise, protocol)
             if "blend" in means:
-                kind = "Gaussian" if noise == "gaussian" else noise
                 note = f"majority label: {_percent(means[SIMPLE['majority'][0]])}"
-                name = f"Wrong, {kind}, protocol {protocol}"
+                name = f"Wrong, {_named(noise)}, protocol {protocol}"
                 numbers.append(KeyNumber(name, round(means["blend"], 4), "%", note, "low"))
     gaps = [
         run["relative_gap"]
@@ -169,7 +171,7 @@ def _notes_on_protocols(configuration: DenoisingConfiguration, results: Results)
         bayes = means[SIMPLE["per-pixel-bayes"][0]]
         beside = f"; the blend with tied weights, trained on the same images, {_percent(tied)}" if tied else ""
         notes.append(
-            f"Protocol C, {'Gaussian' if noise == 'gaussian' else noise} noise: free weights leave "
+            f"Protocol C, {_named(noise)} noise: free weights leave "
             f"{_percent(means['blend'])} wrong, the Bayes rule of each pixel {_percent(bayes)}"
             f"{beside}. The picture is at another place in every image, so that nothing can be stored: each pixel and "
             "each pair has to learn from its own few dozen noisy values what tied weights learn from all pixels "

@@ -69,7 +69,7 @@ def accuracy_tables(configuration: DenoisingConfiguration, results: Mapping[str,
     tables = []
     for noise in configuration.noises:
         for protocol in configuration.protocols:
-            columns = [Column("method"), *(Column(name, "%", 2, "low") for name in [*names, "mean"])]
+            columns = [Column("method"), *(Column(name, "%", 2, "low") for name in ["mean", *names])]
             columns += [Column("C"), Column("iterations", decimals=0), Column("training", "s")]
             rows: list[list[Cell]] = []
             cells_of = {
@@ -83,7 +83,7 @@ def accuracy_tables(configuration: DenoisingConfiguration, results: Mapping[str,
                     seconds = [cell["history"]["seconds"][-1] for cell in cells]
                     iterations = float(np.mean([cell["iterations"] for cell in cells]))
                     extra = [float(cells[0]["C"]), iterations, float(np.mean(seconds))]
-                rows.append([title, *errors, float(np.mean(errors)), *extra])
+                rows.append([title, float(np.mean(errors)), *errors, *extra])
             model = configuration.model_of(protocol)
             note = f"Protocol {protocol}: {PROTOCOLS[protocol]}; {model} weights unless stated. "
             tables.append(Table(_title(noise, protocol), columns, rows, note + _images(configuration, protocol)))
@@ -136,7 +136,10 @@ def _panels(
         return []
     names = [picture.name for picture in base_pictures(configuration)]
     images = [[GreyImage(cell[part]) for part in ("noisy", "truth", "found")] for cell in cells]
-    caption = f"The first test image of each picture: seen, hidden, and found by the blend. {PROTOCOLS[protocol]}."
+    caption = (
+        f"The first test image of each picture: seen, hidden, and found by the blend. Protocol {protocol}: "
+        f"{PROTOCOLS[protocol]}."
+    )
     kind = "Gaussian" if noise == "gaussian" else noise
     return [
         Panels(f"{kind.capitalize()} noise, protocol {protocol}", caption, names, ["seen", "hidden", "found"], images)
