@@ -11,6 +11,7 @@ from blendfield.applications.denoising.configuration import RIVALS, DenoisingCon
 from blendfield.applications.denoising.double_loop import Setting, Way
 from blendfield.applications.denoising.study import run_study
 from blendfield.applications.denoising.task import experiments
+from blendfield.learning import BlendedLearner
 
 pytest.importorskip("matplotlib")
 
@@ -119,3 +120,20 @@ def test_first_reaching():
     history = {"primal": [3.0, None, 1.0], "passes": [1.0, 2.0, 4.0], "seconds": [0.1, 0.2, 0.3]}
     assert double_loop.first_reaching(history, 1.5) == (4.0, 0.3)
     assert double_loop.first_reaching(history, 0.5) == (math.inf, math.inf)
+
+
+def test_ctrl_c_ends_the_study_and_keeps_no_half_trained_cell(tmp_path, monkeypatch):
+    def interrupted(configuration, setting, tell):
+        def callback(progress):
+            raise KeyboardInterrupt
+
+        return BlendedLearner(callback=callback)
+
+    blend = replace(methods.METHODS["blend"], make=interrupted)
+    monkeypatch.setitem(methods.METHODS, "blend", blend)
+    with pytest.raises(KeyboardInterrupt):
+        run_study(SMALL, tmp_path)
+    assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == [
+        "gaussian-A-simple.json",
+        "gaussian-B-simple.json",
+    ]

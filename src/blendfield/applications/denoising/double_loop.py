@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from blendfield.applications.cells import Cell, Result, Tell, finite
 from blendfield.applications.denoising.configuration import DenoisingConfiguration
-from blendfield.applications.denoising.methods import error
+from blendfield.applications.denoising.methods import error, finished
 from blendfield.applications.denoising.model import samples
 from blendfield.applications.denoising.task import experiments
 from blendfield.learning import BlendedLearner
@@ -100,7 +100,8 @@ def _cell(configuration: DenoisingConfiguration, setting: Setting, way: Way) -> 
                 **limits,
             )
 
-        run = learner(tolerance=TOLERANCE, max_iterations=MOST_PASSES, callback=callback).fit(training)
+        run = learner(tolerance=TOLERANCE, max_iterations=MOST_PASSES, callback=callback)
+        finished(run.fit(training))
         past = {**run.history_, "seconds": [spent[int(iteration)] for iteration in run.history_["iteration"]]}
         history = {key: finite(values) for key, values in past.items()}
         looks.append((past["passes"][-1], past["seconds"][-1], run.weights_))

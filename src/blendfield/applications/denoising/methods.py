@@ -142,7 +142,14 @@ def train(
     method = METHODS[name]
     loss = configuration.loss if method.loss is None else method.loss
     learner: Any = method.make(configuration, setting, tell)
-    return learner.fit(samples(images, model, loss))  # type: ignore[no-any-return]
+    return finished(learner.fit(samples(images, model, loss)))  # type: ignore[no-any-return]
+
+
+def finished(learner: Any) -> Any:
+    """The learner; Ctrl-C, which ends a fit with what it has, ends the study as well."""
+    if learner.stop_reason_ == "interrupted":
+        raise KeyboardInterrupt
+    return learner
 
 
 def predict(learner: Predictor, model: str, images: Sequence[NoisyImage]) -> list[npt.NDArray[np.bool_]]:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from blendfield.applications.cells import Cell, Result, Tell, finite
 from blendfield.applications.denoising.configuration import DenoisingConfiguration
+from blendfield.applications.denoising.methods import finished
 from blendfield.applications.denoising.model import ISING, samples
 from blendfield.applications.denoising.task import NoisyImage
 from blendfield.datasets import pictures
@@ -99,7 +100,7 @@ def _cell(
     def work(_: Mapping[str, Result], tell: Tell) -> Result:
         training, testing = small_images(configuration.seed)
         learner: Any = _learner(configuration, epsilon, counting_numbers, tell)
-        learner.fit(small_samples(training, model, configuration.loss and counting_numbers is not None))
+        finished(learner.fit(small_samples(training, model, configuration.loss and counting_numbers is not None)))
         history = {key: finite(values) for key, values in learner.history_.items()}
         found = {
             f"{hot:g}": [_wrong(learner, model, images, hot, counting_numbers) for images in (testing, training)]
