@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,6 +21,8 @@ def written_atomically(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """
     target = os.path.abspath(os.fspath(path))
     folder = os.path.dirname(target)
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(errno.ENOENT, "no such folder", folder)
     nameless = _open_nameless(folder)
     if nameless is None:
         with tempfile.NamedTemporaryFile(dir=folder, suffix=".tmp", delete=False) as file:

@@ -46,7 +46,9 @@ class TiedLinear:
             some = features if len(chosen) == len(regions) else features[chosen]
             pieces.append(Linear(graph.table_offsets[regions[chosen]], some, size))
         shape = (int(sizes.max(initial=0)), int(features.shape[1]))
-        return BoundBlock(self.name, BlockShape("linear", shape), list(pieces))
+        several = len(regions) > 0 and graph.region_orders[regions[0]] > 1
+        region = graph.shape(int(regions[0])) if several else None
+        return BoundBlock(self.name, BlockShape("linear", shape, region), list(pieces))
 
 
 @dataclass(frozen=True, eq=False)

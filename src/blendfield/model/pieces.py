@@ -4,7 +4,7 @@ flat tables (`RegionGraph.table_offsets`); weights are counted within their bloc
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -24,6 +24,9 @@ class BlockShape:
     kind: Kind
     shape: tuple[int, ...]
     """triples: (K,); tables: (m,); free: (n, m) or (n, Y); linear: (Y, F)"""
+    region: tuple[int, ...] | None = field(default=None, compare=False)
+    """linear, on regions of several variables: their shape, where it is known; weights of tables of another shape would
+    mean something else"""
 
 
 @dataclass(frozen=True)

@@ -123,12 +123,20 @@ def _name(block: str) -> str:
 def _merged(known: BlockShape, block: BoundBlock, where: str) -> BlockShape:
     """The shape that serves both; FeatureError if there is none."""
     new = block.shape
+    if known.region is not None and new.region is not None and known.region != new.region:
+        raise FeatureError(
+            f"{where}: block {block.name!r:.60} is on regions of shape {new.region}, "
+            f"but on regions of shape {known.region} in the samples before"
+        )
     if known == new:
         return known
     if known.kind == new.kind == "triples":
         return BlockShape("triples", (max(known.shape[0], new.shape[0]),))
-    if known.kind == new.kind == "linear" and known.shape[1] == new.shape[1]:
-        return BlockShape("linear", (max(known.shape[0], new.shape[0]), known.shape[1]))
+    region = known.region or new.region
+    # Single variables may have fewer labels than others, and a sample no such region at all.
+    grows = region is None or 0 in (known.shape[0], new.shape[0])
+    if known.kind == new.kind == "linear" and known.shape[1] == new.shape[1] and grows:
+        return BlockShape("linear", (max(known.shape[0], new.shape[0]), known.shape[1]), region)
     raise FeatureError(
         f"{where}: block {block.name!r:.60} has {new.kind} weights of shape {new.shape}, "
         f"but {known.kind} weights of shape {known.shape} in the samples before"
