@@ -159,10 +159,14 @@ def test_parameters():
 
 
 def test_in_the_hands_of_scikit_learn():
+    import pickle
+
     from sklearn.base import clone
+    from sklearn.exceptions import NotFittedError
     from sklearn.model_selection import GridSearchCV, cross_val_score
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import FunctionTransformer
+    from sklearn.utils.validation import check_is_fitted
 
     X, y = sequences()
     model = ChainClassifier(C=0.7)
@@ -176,6 +180,12 @@ def test_in_the_hands_of_scikit_learn():
     assert doubled.fit(X, y).score(X, y) > 0.6
     assert len(doubled.predict(X)) == len(X)
     assert cross_val_score(model, X, y, cv=3).mean() > 0.5
+    again = pickle.loads(pickle.dumps(search.best_estimator_))  # what n_jobs does
+    assert again.score(X, y) == search.best_estimator_.score(X, y)
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+    check_is_fitted(again)
+    assert "ChainClassifier(C=0.7)" in make_pipeline(FunctionTransformer(), model)._repr_html_()
     weighted = ChainClassifier(tolerance=1e-8).fit(X, y, sample_weight=2 * np.ones(len(X)))
     smooth = ChainClassifier(C=0.5, tolerance=1e-8).fit(X, y)
     np.testing.assert_allclose(weighted.node_weights_, smooth.node_weights_, atol=1e-3)
