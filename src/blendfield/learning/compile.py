@@ -14,7 +14,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.engines.budget import Budget
 from blendfield.engines.exchange import Exchange
 from blendfield.engines.local import LocalEngine
-from blendfield.engines.protocol import Engine
+from blendfield.engines.protocol import Chunk, Engine
 from blendfield.errors import OptionError
 from blendfield.formats.shards import Shards
 from blendfield.graph.partition import Cut
@@ -55,6 +55,16 @@ def compile_training_set(
     budget = Budget(options.memory_limit)
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)
     return LocalEngine([budget.build(recipe, None, common) for recipe in recipes])
+
+
+def compile_batches(
+    samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions, least: int
+) -> list[Chunk]:
+    """The samples in chunks, at least so many where there are samples enough, each to be asked by itself."""
+    common: dict[str, Any] = {}
+    budget = Budget(options.memory_limit)
+    recipes = recipes_of(samples, layout, counting_numbers, options, least)
+    return [budget.build(recipe, None, common) for recipe in recipes]
 
 
 def cut_training_set(

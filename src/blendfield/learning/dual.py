@@ -17,6 +17,7 @@ import math
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
+from blendfield.engines.protocol import Certificate
 from blendfield.learning.regularisers import Regulariser
 from blendfield.learning.simplex import solve_simplex
 
@@ -25,6 +26,15 @@ RECENT = 16
 """certificates kept besides the mixture"""
 STEPS = 50
 """of the small quadratic problem, at most"""
+ROUNDING = 1e-14
+"""share of the terms of a difference that may be wrong"""
+
+
+def height_of(certificate: Certificate, weights: FloatArray) -> float:
+    """h = F - divergence - w.z of a certificate at these weights, without regulariser; rounding must not lift it."""
+    inner = float(weights @ certificate.moments)
+    terms = abs(certificate.value) + certificate.divergence + abs(inner)
+    return certificate.value - certificate.divergence - inner - ROUNDING * terms
 
 
 class DualPoint:

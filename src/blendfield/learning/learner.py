@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
@@ -16,16 +17,19 @@ from blendfield.engines.protocol import Engine
 from blendfield.errors import LabelError, OptionError
 from blendfield.formats.shards import Shards
 from blendfield.inference import memory
+from blendfield.inference.options import check_integer
 from blendfield.learning.blend import BlendOptions
 from blendfield.learning.checkpoint import Checkpoints, identity_of
 from blendfield.learning.checkpoint import resume as resume_run
-from blendfield.learning.compile import chunk_bounds, compile_training_set, regulariser_of
+from blendfield.learning.compile import chunk_bounds, compile_batches, compile_training_set, regulariser_of
 from blendfield.learning.estimate import MemoryEstimate, estimate_memory
 from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
 from blendfield.learning.progress import TrainingLine
+from blendfield.learning.stochastic import EpochProgress
+from blendfield.learning.stochastic import run as run_by_batches
 from blendfield.learning.storage import option_names
-from blendfield.learning.training import Limits, Training, TrainingProgress
+from blendfield.learning.training import History, Limits, Training, TrainingProgress
 from blendfield.learning.validation import Validation
 from blendfield.model.digest import digests
 from blendfield.model.sample import Sample
@@ -207,6 +211,61 @@ class BlendedLearner(Predictor):
                     resume_run(keep.path, identity, training)
             training.run()
         self._take(training, layout)
+        return self
+
+    def fit_by_batches(
+        self,
+        samples: Sequence[Sample],
+        epochs: int = 10,
+        batches: int = 16,
+        initial: Any = None,
+        callback: Callable[[EpochProgress], object] | None = None,
+    ) -> BlendedLearner:
+        """Learn by moving the weights after every batch: sooner somewhere useful when there are many samples, but
+        nothing is certified on the way. Primal, dual and gap are those of one pass at the end.
+
+        epochs
+            Passes over all samples.
+        batches
+            Parts of the set, at least; they are visited in an order drawn from `random_state`.
+        callback
+            Called after every epoch with an `EpochProgress`; stops when it returns True.
+
+        history_ has one entry per epoch, without primal and dual but for the last; estimates_ float64 [epochs] are
+        what the batches said of the objective on the way. stop_reason_ "epochs", "time_limit", "callback",
+        "interrupted", or "converged" if the gap at the end is within the tolerance.
+        """
+        options = self._options()
+        epochs, batches = check_integer("epochs", epochs, 1), check_integer("batches", batches, 1)
+        if options.epsilon == 0 or options.soft_marginalisation > 0 or options.parts or options.engine != "local":
+            raise OptionError(
+                "fit_by_batches needs epsilon > 0 and knows no soft_marginalisation, no parts and no other engine"
+            )
+        samples, layout = self._samples_and_layout(samples)
+        regulariser = regulariser_of(layout, self.C, self.l1, self.sign)
+        chunks = compile_batches(samples, layout, self.counting_numbers, options, batches)
+        start, limit = initial_weights(initial, layout), options.time_limit
+        outcome = run_by_batches(
+            chunks, regulariser, options.epsilon, start, epochs, self.random_state, options.sweeps, limit, callback
+        )
+        done = len(outcome.estimates)
+        passes = max(chunk.passes_per_sweep for chunk in chunks) * options.sweeps + 1
+        unknown = [math.nan] * max(0, done - 1)
+        history = History(
+            iteration=list(range(1, done + 1)),
+            passes=[passes * k for k in range(1, done + 1)],
+            seconds=outcome.seconds,
+            primal=[*unknown, outcome.primal][-done:] if done else [],
+            dual=[*unknown, outcome.primal - outcome.gap][-done:] if done else [],
+            gap=[*unknown, outcome.gap][-done:] if done else [],
+        )
+        self._take_weights(outcome.weights, layout)
+        self.primal_, self.gap_, self.dual_ = outcome.primal, outcome.gap, outcome.primal - outcome.gap
+        self.history_, self.n_iter_ = history.arrays(), done
+        self.validation_: dict[str, Any] | None = None
+        self.estimates_ = np.array(outcome.estimates)
+        self.converged_ = outcome.gap <= options.tolerance * max(1.0, abs(outcome.primal))
+        self.stop_reason_ = "converged" if self.converged_ else outcome.reason
         return self
 
     def path(

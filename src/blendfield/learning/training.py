@@ -18,7 +18,7 @@ from blendfield.errors import CheckpointError
 from blendfield.inference.norm_product import annealing_temperatures
 from blendfield.learning.blend import Blend, BlendOptions, BlendState
 from blendfield.learning.completion import SWEEPS as COMPLETION_SWEEPS
-from blendfield.learning.dual import DualPoint
+from blendfield.learning.dual import DualPoint, height_of
 from blendfield.learning.progress import Forecast, TrainingLine
 from blendfield.learning.quasi_newton import QuasiNewton
 from blendfield.learning.regularisers import Regulariser, divergence
@@ -40,8 +40,6 @@ ROUND = 8
 MOST_ROUNDS = 12
 """at one temperature"""
 COLDEST = 1e-7
-ROUNDING = 1e-14
-"""share of the terms of a difference that may be wrong"""
 LAST_SWEEPS = 5
 """at weights that are not those of the last iteration, before they get their bounds"""
 LOOSE = 1e-2
@@ -418,11 +416,7 @@ class Training:
             )
         primal = certificate.value + self.regulariser.value(weights)
         gap = certificate.divergence + divergence(self.regulariser, weights, certificate.moments)
-        # h = F - divergence - w.z without regulariser; rounding must not lift it.
-        inner = float(weights @ certificate.moments)
-        height = certificate.value - certificate.divergence - inner
-        height -= ROUNDING * (abs(certificate.value) + certificate.divergence + abs(inner))
-        self.dual_point.add(height, certificate.moments)
+        self.dual_point.add(height_of(certificate, weights), certificate.moments)
         if self.epsilon == 0 and primal < self.primal:
             self.weights = weights
         if self.epsilon > 0 or primal < self.primal:
