@@ -169,3 +169,23 @@ def test_history_stops_and_errors():
         GradientTrainer().fit([bf.Sample(graph, [(0, 0, np.ones((2, 2)))], [0, -1, 1])])
     with pytest.raises(bf.NotFittedError):
         GradientTrainer().predict(samples)
+
+
+def test_quasi_newton_steps_get_past_the_fixed_points_of_propagation():
+    """Started where the last call ended, propagation stays at a bad fixed point, and the objective jumps."""
+    rng = np.random.default_rng(0)
+    graph = bf.grid_graph((10, 10), 2)
+    base = np.zeros((10, 10), int)
+    base[2:7, 3:8] = 1
+
+    def noisy():
+        x = base + 0.4 * rng.standard_normal((10, 10))
+        nodes = bf.TiedLinear("n", graph.single_regions, np.stack([np.ones(100), x.ravel()], 1))
+        pairs = bf.TableFeatures("e", np.arange(graph.num_given), [[[1.0, -1], [-1, 1]]])
+        return bf.Sample(graph, [nodes, pairs], base.ravel(), loss=None)
+
+    samples = [noisy() for _ in range(10)]
+    trained = GradientTrainer("belief-propagation", "lbfgs", max_iterations=30).fit(samples)
+    assert trained.objective_ < 20
+    wrong = [(found != base.ravel()).mean() for found in trained.predict(samples)]
+    assert np.mean(wrong) < 0.06

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from blendfield.backends.protocol import FloatArray
@@ -16,7 +17,7 @@ from blendfield.learning.rivals.optimisers import (
     minimise_full,
     minimise_stochastic,
 )
-from blendfield.learning.rivals.oracles import ORACLES, Oracle, make_oracle
+from blendfield.learning.rivals.oracles import ORACLES, InferenceOptions, Oracle, make_oracle
 from blendfield.learning.rivals.trainer import RivalTrainer, Run, forest_options
 from blendfield.learning.training import TrainingProgress
 from blendfield.model.sample import Sample
@@ -51,7 +52,8 @@ class GradientTrainer(RivalTrainer):
         distance to the optimum. The others when an iteration changes the objective by no more than that.
     inference_tolerance, inference_iterations, restart_messages
         When belief propagation and mean field stop; and whether every call starts from zero, or from where the last
-        one on the same samples ended.
+        one on the same samples ended. None: from zero for L-BFGS, whose line searches fail where propagation stays at
+        the fixed point it came from, so that the objective depends on the way; else from the last one.
     """
 
     def __init__(
@@ -73,7 +75,7 @@ class GradientTrainer(RivalTrainer):
         callback: Callable[[TrainingProgress], object] | None = None,
         inference_tolerance: float = 1e-4,
         inference_iterations: int = 100,
-        restart_messages: bool = False,
+        restart_messages: bool | None = None,
         threads: int | None = None,
         backend: str = "auto",
     ) -> None:
@@ -97,6 +99,12 @@ class GradientTrainer(RivalTrainer):
         self.threads = threads
         self.backend = backend
         self._check()
+
+    def _oracle_options(self) -> InferenceOptions:
+        options = super()._oracle_options()
+        if self.restart_messages is None:
+            options = replace(options, restart=self.optimiser == "lbfgs")
+        return options
 
     def infer(self, samples: Sequence[Sample] | Sample, **options: Any) -> Any:
         """As `Predictor.infer`, by the oracle of training."""

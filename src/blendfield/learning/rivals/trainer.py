@@ -124,7 +124,7 @@ class RivalTrainer(Predictor):
     random_state: int | None
     inference_tolerance: float
     inference_iterations: int
-    restart_messages: bool
+    restart_messages: bool | None
 
     def fit(self, samples: Sequence[Sample], initial: Any = None) -> RivalTrainer:
         """Learn from labelled samples. `initial`: weights float [K] or a fitted learner to start from."""
@@ -175,7 +175,7 @@ class RivalTrainer(Predictor):
             counting_numbers=self.counting_numbers,
             tolerance=check_number("inference_tolerance", self.inference_tolerance, "a number >= 0"),
             max_iterations=check_integer("inference_iterations", self.inference_iterations, 1),
-            restart=self.restart_messages,
+            restart=bool(self.restart_messages),
             threads=self.threads,
             backend=self.backend,
         )
