@@ -112,15 +112,17 @@ struct Incoming {
 };
 
 // mu to any child of a table with any number of axes: the table is streamed row by row (last axis innermost) while an
-// odometer keeps the position inside the child (`own`) and inside the other messages. `sums`: [child labels] values of
-// V.
-template <class V, int W, bool SOFT>
-BF_FN void general_message(int axes, const int* extents, long long outer, const ScalarOf<V>* table,
-                           const int* own_strides, int own_last, int labels, int others, Incoming<ScalarOf<V>>* other,
-                           ScalarOf<V>* out, ScalarOf<V>* sums, V temperature, V inverse) {
+// odometer keeps the position inside the child (`own`) and inside the other messages. The first `moving` of the other
+// messages move along with the rows, the rest are constant there; MOVING = moving, or -1. `sums`: [child labels] values
+// of V.
+template <class V, int W, bool SOFT, int MOVING>
+BF_FN void stream_message(int axes, const int* extents, long long outer, const ScalarOf<V>* table,
+                          const int* own_strides, int own_last, int labels, int others, int moving,
+                          Incoming<ScalarOf<V>>* other, ScalarOf<V>* out, ScalarOf<V>* sums, V temperature, V inverse) {
+    using S = ScalarOf<V>;
     constexpr int P = Traits<V>::lanes;
     constexpr int max_axes = 32;
-    const int last = extents[axes - 1];
+    const int last = extents[axes - 1], along = MOVING >= 0 ? MOVING : moving;
     for (int c = 0; c < labels; ++c) {
         Lanes<V>::store(out + (long long)c * W, minus_infinity<V>());
         if constexpr (SOFT) Lanes<V>::store(sums + (long long)c * P, fill<V>(0));
@@ -129,36 +131,41 @@ BF_FN void general_message(int axes, const int* extents, long long outer, const 
         int digit[max_axes] = {};
         int own = 0;
         for (int k = 0; k < others; ++k) other[k].offset = 0;
-        const ScalarOf<V>* row = table;
+        const S* row = table;
         for (long long o = 0; o < outer; ++o, row += (long long)last * W) {
             V constant = fill<V>(0);
-            for (int k = 0; k < others; ++k)
-                if (!other[k].last_stride) constant += Lanes<V>::load(other[k].start + (long long)other[k].offset * W);
-            ScalarOf<V>* target = out + (long long)own * W;
-            ScalarOf<V>* sum_target = sums + (long long)own * P;
-            V collected = pass ? Lanes<V>::load(sum_target) : Lanes<V>::load(target);
-            V shift = finite(Lanes<V>::load(target));
-            for (int y = 0; y < last; ++y) {
+            for (int k = along; k < others; ++k)
+                constant += Lanes<V>::load(other[k].start + (long long)other[k].offset * W);
+            const auto entry = [&](int y) {
                 V v = Lanes<V>::load(row + (long long)y * W) + constant;
-                for (int k = 0; k < others; ++k)
-                    if (other[k].last_stride)
-                        v += Lanes<V>::load(other[k].start + (long long)(other[k].offset + y) * W);
-                if (own_last) {
-                    if (pass == 0) {
-                        Lanes<V>::store(target + (long long)y * W,
-                                        maximum(Lanes<V>::load(target + (long long)y * W), v));
-                    } else {
-                        shift = finite(Lanes<V>::load(target + (long long)y * W));
-                        Lanes<V>::store(sum_target + (long long)y * P, Lanes<V>::load(sum_target + (long long)y * P) +
-                                                                           exponential((v - shift) * inverse));
-                    }
-                } else if (pass == 0) {
-                    collected = maximum(collected, v);
-                } else {
-                    collected += exponential((v - shift) * inverse);
-                }
+                for (int k = 0; k < along; ++k)
+                    v += Lanes<V>::load(other[k].start + (long long)(other[k].offset + y) * W);
+                return v;
+            };
+            S *target = out + (long long)own * W, *sum = sums + (long long)own * P;
+            if (own_last && pass == 0) {
+#pragma GCC unroll 4
+                for (int y = 0; y < last; ++y)
+                    Lanes<V>::store(target + (long long)y * W,
+                                    maximum(Lanes<V>::load(target + (long long)y * W), entry(y)));
+            } else if (own_last) {
+#pragma GCC unroll 4
+                for (int y = 0; y < last; ++y)
+                    Lanes<V>::store(sum + (long long)y * P,
+                                    Lanes<V>::load(sum + (long long)y * P) +
+                                        exponential((entry(y) - Lanes<V>::load(target + (long long)y * W)) * inverse));
+            } else if (pass == 0) {
+                V largest = Lanes<V>::load(target);
+#pragma GCC unroll 4
+                for (int y = 0; y < last; ++y) largest = maximum(largest, entry(y));
+                Lanes<V>::store(target, largest);
+            } else {
+                const V shift = Lanes<V>::load(target);
+                V collected = Lanes<V>::load(sum);
+#pragma GCC unroll 4
+                for (int y = 0; y < last; ++y) collected += exponential((entry(y) - shift) * inverse);
+                Lanes<V>::store(sum, collected);
             }
-            if (!own_last) Lanes<V>::store(pass ? sum_target : target, collected);
             for (int axis = axes - 2; axis >= 0; --axis) {  // the odometer
                 own += own_strides[axis];
                 for (int k = 0; k < others; ++k) other[k].offset += other[k].strides[axis];
@@ -168,13 +175,43 @@ BF_FN void general_message(int axes, const int* extents, long long outer, const 
                 digit[axis] = 0;
             }
         }
+        if constexpr (SOFT)
+            for (int c = 0; c < labels; ++c) {
+                S* target = out + (long long)c * W;
+                const V largest = Lanes<V>::load(target);
+                if (pass == 0)  // without support the sum stays 0, and the message is -inf all the same
+                    Lanes<V>::store(target, finite(largest));
+                else
+                    Lanes<V>::store(target,
+                                    finish_message(largest, Lanes<V>::load(sums + (long long)c * P), temperature));
+            }
     }
-    if constexpr (SOFT)
-        for (int c = 0; c < labels; ++c) {
-            ScalarOf<V>* target = out + (long long)c * W;
-            Lanes<V>::store(
-                target, finish_message(Lanes<V>::load(target), Lanes<V>::load(sums + (long long)c * P), temperature));
-        }
+}
+
+// The same, whatever the order of the other messages (it is changed).
+template <class V, int W, bool SOFT>
+BF_FN void general_message(int axes, const int* extents, long long outer, const ScalarOf<V>* table,
+                           const int* own_strides, int own_last, int labels, int others, Incoming<ScalarOf<V>>* other,
+                           ScalarOf<V>* out, ScalarOf<V>* sums, V temperature, V inverse) {
+    int moving = 0;
+    for (int k = 0; k < others; ++k) {
+        if (!other[k].last_stride) continue;
+        const Incoming<ScalarOf<V>> one = other[k];
+        other[k] = other[moving];
+        other[moving++] = one;
+    }
+#define BF_STREAM(MOVING)                                                                                          \
+    stream_message<V, W, SOFT, MOVING>(axes, extents, outer, table, own_strides, own_last, labels, others, moving, \
+                                       other, out, sums, temperature, inverse)
+    if (moving == 0)
+        BF_STREAM(0);
+    else if (moving == 1)
+        BF_STREAM(1);
+    else if (moving == 2)
+        BF_STREAM(2);
+    else
+        BF_STREAM(-1);
+#undef BF_STREAM
 }
 
 // lambda to every parent of one region, in place: mu[j][y] becomes lambda[j][y]; label y of this lane is at offset y *
