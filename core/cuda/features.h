@@ -70,8 +70,8 @@ BF_DEVICE void for_warp(const View<T>& view, const Item& item, long long part, F
 
 // tables = base + sum of w_k coefficient table over J of the terms; with `check`, -inf (no support) stays.
 template <int J, class T, int W>
-BF_DEVICE void add_terms(long long entries, const Lane<W>& lane, const Terms<T>& f, const TermBlock& block, int first,
-                         const T* base, T* to, bool check) {
+BF_DEVICE void add_terms(long long begin, long long end, const Lane<W>& lane, const Terms<T>& f, const TermBlock& block,
+                         int first, const T* base, T* to, bool check) {
     T factor[J + 1];
     const T* table[J + 1];
     int step[J + 1];
@@ -82,7 +82,7 @@ BF_DEVICE void add_terms(long long entries, const Lane<W>& lane, const Terms<T>&
         table[j] = term.table, step[j] = term.step;
     }
 #pragma unroll 8
-    for (long long e = lane.rank; e < entries; e += Lane<W>::threads) {
+    for (long long e = begin + lane.rank; e < end; e += Lane<W>::threads) {
         T theta = base ? base[e * W] : T(0);
 #pragma unroll
         for (int j = 0; j < J; ++j) theta += factor[j] * table[j][e * step[j]];
@@ -97,21 +97,25 @@ BF_DEVICE void potentials(const View<T>& view, const int* blocks, const Terms<T>
         const T* base = at < 0 ? nullptr : lane.at(f.base + at, g.entries);
         const TermBlock block = terms_of_block(view, f, g, lane);
         const bool check = own && g.forbidden;
-        if (block.count <= 1) return add_terms<1>(g.entries, lane, f, block, 0, base, to, check);
-        for (int k = 0; k < block.count; k += 4) add_terms<4>(g.entries, lane, f, block, k, k ? to : base, to, check);
+        if (block.count <= 1) return add_terms<1>(0, g.entries, lane, f, block, 0, base, to, check);
+        for (int k = 0; k < block.count; k += 4)
+            add_terms<4>(0, g.entries, lane, f, block, k, k ? to : base, to, check);
     });
 }
-// One thread per lane, E entries, at most J terms.
-template <class T, int E, int J>
+// E entries, at most J terms; so many threads per lane, each with a part of the entries.
+template <class T, int E, int J, int PARTS>
 BF_DEVICE void potentials_static(const View<T>& view, const Item& item, const Terms<T>& f, T* tables, bool own) {
     const long long unit = block_number() * block_threads() + thread_number();
-    if (unit >= item.units) return;
+    if (unit >= item.units * PARTS) return;
+    const int part = PARTS == 1 ? 0 : int(unit / item.units);
     const Group& g = view.groups[item.group];
-    const Lane<32> lane(item.first + unit, 0);
+    const Lane<32> lane(item.first + unit - part * item.units, 0);
     T* to = lane.at(tables + g.tables, E);
     const long long at = own ? f.base_at[item.group] : -1;
     const T* base = at < 0 ? nullptr : lane.at(f.base + at, E);
-    add_terms<J>(E, lane, f, terms_of_block(view, f, g, lane), 0, base, to, own && g.forbidden);
+    constexpr int step = (E + PARTS - 1) / PARTS;
+    const int begin = part * step, end = PARTS == 1 || begin + step < E ? begin + step : E;
+    add_terms<J>(begin, end, lane, f, terms_of_block(view, f, g, lane), 0, base, to, own && g.forbidden);
 }
 
 // What one lane's term adds to the sums: first = sum b (x - x0), second = sum b (x - x0)^2, mass = sum b.

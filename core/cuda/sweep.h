@@ -185,57 +185,6 @@ BF_DEVICE void heavy_static(const View<T>& view, const Item& item) {
             out[(first + j) * W] = collector[j].finish(temperature);
 }
 
-// The same for tables of a few entries: a thread works on several lanes, which it loads all before it starts.
-template <class T, bool SOFT, class SHAPE, int LANES>
-BF_DEVICE void heavy_small(const View<T>& view, const Item& item) {
-    constexpr int W = 32;
-    const long long begin = block_number() * block_threads() * LANES + thread_number();
-    if (begin >= item.units) return;
-    const Group& g = view.groups[item.group];
-    const Slot* slots = view.slots + g.slots;
-    const T* tables = g.base >= 0 ? view.base + g.base : view.tables + g.tables;
-    int lanes[LANES];
-#pragma unroll
-    for (int r = 0; r < LANES; ++r) {
-        const long long unit = begin + r * block_threads();
-        lanes[r] = lane_of_unit(view.lists, item, unit < item.units ? unit : item.units - 1);
-    }
-    T v[LANES][SHAPE::others][SHAPE::labels];
-#pragma unroll
-    for (int r = 0; r < LANES; ++r) {
-        const Lane<W> lane(lanes[r], 0);
-        const T* table = lane.at(tables, SHAPE::entries);
-        const T* incoming[SHAPE::slots];
-#pragma unroll
-        for (int s = 0; s < SHAPE::slots; ++s)
-            incoming[s] = lane.at(view.messages + slots[s].messages, SHAPE::labels_of(s));
-#pragma unroll
-        for (int k = 0; k < SHAPE::others; ++k)
-#pragma unroll
-            for (int y = 0; y < SHAPE::labels; ++y) {
-                const int outer = k / SHAPE::inner, inner = k % SHAPE::inner;
-                v[r][k][y] = table[SHAPE::entry(y, outer, inner) * W];
-#pragma unroll
-                for (int s = 0; s < SHAPE::slots; ++s)
-                    if (s != SHAPE::slot) v[r][k][y] += incoming[s][SHAPE::label(s, y, outer, inner) * W];
-            }
-    }
-#pragma unroll
-    for (int r = 0; r < LANES; ++r) {
-        if (begin + r * block_threads() >= item.units) return;
-        const Lane<W> lane(lanes[r], 0);
-        const T temperature = T(view.epsilon * counting_of(view, g, lane));
-        const T inverse = temperature > T(0) ? T(1) / temperature : T(1e30);
-        T* out = lane.at(view.messages + slots[SHAPE::slot].messages, SHAPE::labels);
-#pragma unroll
-        for (int y = 0; y < SHAPE::labels; ++y) {
-            Collector<T, SOFT> collector;
-            collector.template add_all<SHAPE::others>([&](int k) { return v[r][k][y]; }, inverse);
-            out[y * W] = collector.finish(temperature);
-        }
-    }
-}
-
 // The same where a team works on a lane and a tile of its labels (or, with splits, on a part of what is summed for
 // them: then `partial` [splits][lanes][labels] is merged by `heavy_merge`).
 template <class T, bool SOFT, class SHAPE>

@@ -89,7 +89,7 @@ def one_shape(graph: RegionGraph, dtype: str) -> str:
             texts.append(sources.heavy_kernel(f"heavy_{number}_{slot}", group, slot, tile, splits))
         if not group.masks and group.entries <= 32:
             texts += [sources.light_kernel(f"light_{number}_{degree}", group.entries, degree) for degree in (0, 4)]
-        texts.append(sources.potentials_kernel(f"potentials_{number}", group.entries, 2))
+        texts.append(sources.potentials_kernel(f"potentials_{number}", group.entries, 2, min(3, group.entries)))
         splits = 1 if write else min(3, sources.tiles(group, dtype))
         texts.append(sources.evaluate_kernel(f"evaluate_{number}", group, 0 if write else 2, write, dtype, splits))
     return sources.general(dtype, "features") + "".join(texts)

@@ -159,9 +159,10 @@ class CudaPotentials:
             if g.width == 1 or g.lanes * g.entries < STATIC_ENTRIES or most[k] > MOST_TERMS:
                 others.append(k)
                 continue
-            name = f"potentials_{g.entries}_{most[k]}"
-            texts[name] = sources.potentials_kernel(name, g.entries, int(most[k]))
-            chosen.append((name, problem._group_items[k], -(-g.lanes // self.device.block)))
+            parts = min(-(-g.entries // 32), -(-ENOUGH_THREADS // g.lanes))
+            name = f"potentials_{g.entries}_{most[k]}_{parts}"
+            texts[name] = sources.potentials_kernel(name, g.entries, int(most[k]), parts)
+            chosen.append((name, problem._group_items[k], -(-g.lanes * parts // self.device.block)))
         if not texts:
             return [], others
         kernels = self.device.kernels(

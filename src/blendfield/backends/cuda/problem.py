@@ -219,8 +219,7 @@ class CudaProblem:
                     team = self.device.team if group.width == 1 else 1
                     items = plan.items(work)
                     splits = 1
-                    small = sources.lanes_per_thread(group)
-                    tile = labels if small > 1 else sources.tile_of(labels, len(work.lanes))
+                    tile = sources.tile_of(labels, len(work.lanes))
                     if group.width == 1:
                         units = min(plan.total(item) for item in items)
                         splits = min(-(-ENOUGH_TEAMS // units), -(-group.entries // labels // 32), MOST_SPLITS)
@@ -234,7 +233,7 @@ class CudaProblem:
                     for item in items:
                         if group.width > 1:
                             plan.set_tile(item, tile, labels)
-                        blocks = -(-plan.total(item) * splits * team // (self.device.block * small))
+                        blocks = -(-plan.total(item) * splits * team // self.device.block)
                         launches.append((name, (item, blocks)))
                         if splits > 1:
                             lanes = plan.units(item)

@@ -14,8 +14,6 @@ TILE = 8
 """labels of one slot per thread, at most"""
 ENOUGH_THREADS = 1 << 18
 """in a launch; with fewer, each does less"""
-SMALL_ENTRIES, SMALL_LANES = 9, 4
-"""of tables with so few entries, a thread works on so many"""
 
 
 def folder() -> Path:
@@ -43,11 +41,6 @@ def general(dtype: str, name: str = "problem") -> str:
     return f"#define BF_REAL {REAL[dtype]}\n{headers(name)}"
 
 
-def lanes_per_thread(group: Group) -> int:
-    """In a heavy phase."""
-    return SMALL_LANES if group.width > 1 and group.entries <= SMALL_ENTRIES else 1
-
-
 def heavy_kernel(name: str, group: Group, slot: int, tile: int, splits: int = 1) -> str:
     """mu for one slot of tables of one shape; `tile`: labels per thread; `splits`: teams per lane and tile of labels,
     merged by another kernel.
@@ -64,9 +57,7 @@ def heavy_kernel(name: str, group: Group, slot: int, tile: int, splits: int = 1)
         inner = f"k * {strides[other[-1]]}" if other else "0"
         return f"{_sum('y', extents, own, strides)} + {_sum('outer', extents, other[:-1], strides)} + {inner}"
 
-    lanes = lanes_per_thread(group)
-    kind = f"small<Real, true, Shape_{name}, {lanes}>" if lanes > 1 else f"static<Real, true, Shape_{name}>"
-    entry_points = f"BF_ENTRY({name}) {{ heavy_{kind}(*view, view->items[a]); }}\n"
+    entry_points = f"BF_ENTRY({name}) {{ heavy_static<Real, true, Shape_{name}>(*view, view->items[a]); }}\n"
     if group.width == 1:
         entry_points = f"""
 BF_ENTRY({name}) {{
@@ -99,12 +90,12 @@ def light_kernel(name: str, labels: int, degree: int) -> str:
     )
 
 
-def potentials_kernel(name: str, entries: int, terms: int) -> str:
-    """theta of tables with so many entries and at most so many terms."""
+def potentials_kernel(name: str, entries: int, terms: int, parts: int) -> str:
+    """theta of tables with so many entries and at most so many terms; `parts`: threads per table."""
     return f"""
 BF_ENTRY({name}) {{
     const Terms<Real>& f = *pointer<const Terms<Real>>(a);
-    potentials_static<Real, {entries}, {terms}>(*view, view->items[b], f, pointer<Real>(c), d != 0);
+    potentials_static<Real, {entries}, {terms}, {parts}>(*view, view->items[b], f, pointer<Real>(c), d != 0);
 }}
 """
 
