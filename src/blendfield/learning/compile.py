@@ -90,14 +90,30 @@ def recipes_of(
 ) -> list[ChunkRecipe]:
     """How to make the chunks, at least so many of them where there are samples enough."""
     sizes = sizes_of(samples)
-    limit = max(1, -(-sum(sizes) // least))
+    limit = math.inf
     if options.memory_limit is not None:
         needed = estimate_memory(samples[:1], [(0, 1)], max(2, options.memory), options.dtype).total
-        limit = max(1, min(limit, int(options.memory_limit / LIMIT_CHUNKS * sizes[0] / max(1, needed))))
+        limit = options.memory_limit / LIMIT_CHUNKS * sizes[0] / max(1, needed)
+    if least == 1:
+        bounds = chunk_bounds(samples, options.backend, limit)
+    else:
+        limit = min(limit, backends.get(options.backend).chunk_entries)
+        bounds = even_bounds(sizes, max(least, math.ceil(sum(sizes) / limit)))
     return [
         ChunkRecipe(samples[first:last], first, layout, counting_numbers, options, sum(sizes[first:last]))
-        for first, last in chunk_bounds(samples, options.backend, limit)
+        for first, last in bounds
     ]
+
+
+def even_bounds(sizes: Sequence[int], least: int) -> list[tuple[int, int]]:
+    """(first, last) of at least so many chunks of about the same size. Their number is a power of two (but for chunks
+    that would have no sample), so that 2, 4 or 8 workers each have a whole branch of the tree of sums.
+    """
+    count = 1 << max(0, math.ceil(least) - 1).bit_length()
+    ends = np.cumsum(sizes)
+    share = ((ends - np.asarray(sizes) / 2.0) * count / max(1, ends[-1])).astype(np.int64)
+    firsts = [0, *(np.flatnonzero(np.diff(share)) + 1).tolist()]
+    return list(zip(firsts, [*firsts[1:], len(sizes)], strict=True))
 
 
 def sizes_of(samples: Sequence[Sample]) -> list[int]:
