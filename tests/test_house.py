@@ -25,7 +25,10 @@ def run_python(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
 
 
-RUNNING = ["README.md", *(f"docs/{page}.md" for page in ("formats", "inference", "reports", "tutorials/denoising"))]
+RUNNING = [
+    "README.md",
+    *(f"docs/{page}.md" for page in ("formats", "inference", "reports", "scale-out", "tutorials/denoising")),
+]
 
 
 @pytest.mark.parametrize("page", RUNNING)
