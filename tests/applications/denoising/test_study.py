@@ -110,6 +110,7 @@ def test_double_loop(monkeypatch):
         assert run["test"]["error"][-1] == 0
     assert found[Way(50)]["history"]["passes"][0] > 20 * found[Way(1)]["history"]["passes"][0]
     assert show_studies.shares(found, Way(50), True) == (1.0, 1.0)
+    assert not math.isfinite(show_studies.shares(found | {Way(50): {**found[Way(50)], "primal": 0.0}}, Way(1), True)[0])
     passes, _ = show_studies.shares(found, Way(1), True)
     assert 0 < passes < 1
     assert len(show_studies.loop_tables(results)) == 1
