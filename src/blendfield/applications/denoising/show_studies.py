@@ -142,8 +142,8 @@ def loop_tables(results: Results) -> list[Table]:
             f"images; every run to a certified relative gap of {double_loop.TOLERANCE:g}, or "
             f"{double_loop.MOST_PASSES:,} passes, or {double_loop.TIME_LIMIT:g} s. Time: of the processor, one thread. "
             "The last columns: what it took to reach the final objective of the double loop (k = 50, messages kept or "
-            f"erased) within {SLACK:g}, as a share of what that took. Mixed: by Anderson's method, our default; all else "
-            "plain."
+            f"erased) within {SLACK:g}, as a share of what that took. Mixed: by Anderson's method, our default; all "
+            "others are plain."
         )
         tables.append(Table(f"Blend against double loop: {setting.title}", columns, rows, note))
     return tables
