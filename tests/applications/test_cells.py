@@ -17,12 +17,13 @@ def counting(name, log, inputs=None, value=1):
 
 def test_finished_cells_are_kept(tmp_path):
     log = []
-    first = run_cells([counting("a", log), counting("b", log)], tmp_path)
+    first, whole = run_cells([counting("a", log), counting("b", log)], tmp_path)
     assert log == ["a", "b"]
+    assert whole
     assert first["b"]["seen"] == ["a"]  # later cells see the results of earlier ones
     assert first["a"]["seconds"] >= 0
     shown = []
-    again = run_cells(
+    again, _ = run_cells(
         [counting("a", log), counting("b", log), counting("c", log)], tmp_path, lambda c, r: shown.append(c)
     )
     assert log == ["a", "b", "c"]
@@ -44,8 +45,9 @@ def test_an_interrupted_study_keeps_what_is_finished(tmp_path):
         raise KeyboardInterrupt
 
     log = []
-    with pytest.raises(KeyboardInterrupt):
-        run_cells([counting("a", log), Cell("b", {}, interrupted)], tmp_path)
+    results, whole = run_cells([counting("a", log), Cell("b", {}, interrupted), counting("c", log)], tmp_path)
+    assert not whole
+    assert list(results) == ["a"]
     assert [path.name for path in tmp_path.iterdir()] == ["a.json"]
     run_cells([counting("a", log), counting("b", log)], tmp_path)
     assert log == ["a", "b"]

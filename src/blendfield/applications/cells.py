@@ -38,8 +38,10 @@ class Cell:
 
 def run_cells(
     cells: Sequence[Cell], folder: str | os.PathLike[str], done: Callable[[Cell, Result], object] | None = None
-) -> dict[str, Result]:
-    """The results of all cells by name; those that `folder` holds with the same inputs are not worked out again.
+) -> tuple[dict[str, Result], bool]:
+    """(results of the cells by name, whether they are all); what `folder` holds is not worked out again.
+
+    A cell is kept with its inputs: with other inputs it is another cell. Ctrl-C ends the run with what is finished.
 
     A line of the terminal says which cell is at work and how long the rest will take. `done` is called after every
     cell, kept ones too. A result has "seconds" besides what the work gives back.
@@ -61,7 +63,10 @@ def run_cells(
 
                 tell("")
                 started = time.perf_counter()
-                result = cell.work(results, tell)
+                try:
+                    result = cell.work(results, tell)
+                except KeyboardInterrupt:
+                    return results, False
                 result["seconds"] = time.perf_counter() - started
                 spent, cost = spent + result["seconds"], cost + cell.cost
                 results[cell.name] = result
@@ -71,7 +76,7 @@ def run_cells(
                 done(cell, results[cell.name])
     finally:
         line.clear()
-    return results
+    return results, True
 
 
 def finite(values: Sequence[float]) -> list[float | None]:

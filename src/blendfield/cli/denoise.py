@@ -1,6 +1,7 @@
 """Binary pictures found again in noise: train, test, and a report with pictures.
 
-Every finished part is kept in the report's folder: the same command goes on where it stopped. `blendfield denoise
+Every finished part is kept in the report's folder: the same command goes on where it stopped. Ctrl-C stops, with a
+report of what is finished. `blendfield denoise
 predict MODEL IMAGE...` cleans image files.
 """
 
@@ -33,6 +34,7 @@ QUICK: dict[str, Any] = {
     "rivals": ("pseudo-likelihood",),
 }
 FULL: dict[str, Any] = {"noises": NOISES, "rivals": RIVALS, "both": True, "studies": STUDIES, "C": None}
+INTERRUPTED = 130
 NOT_GIVEN: Any = argparse.SUPPRESS
 
 
@@ -97,7 +99,7 @@ def _study(arguments: argparse.Namespace) -> int:
         image = shlex.quote(str(noisy_example(finished.page.parent, finished.noises[0])))
         print(f"clean an image of your own, or:  blendfield denoise predict {model} {image}")
     print(f"report:  {finished.page}")
-    return 0
+    return 0 if finished.whole else INTERRUPTED
 
 
 def configuration_of(arguments: argparse.Namespace) -> DenoisingConfiguration:

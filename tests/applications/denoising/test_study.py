@@ -132,8 +132,10 @@ def test_ctrl_c_ends_the_study_and_keeps_no_half_trained_cell(tmp_path, monkeypa
 
     blend = replace(methods.METHODS["blend"], make=interrupted)
     monkeypatch.setitem(methods.METHODS, "blend", blend)
-    with pytest.raises(KeyboardInterrupt):
-        run_study(SMALL, tmp_path)
+    finished = run_study(SMALL, tmp_path)
+    assert not finished.whole
+    assert finished.record.notes[0].startswith("Not finished: 2 of 11 parts.")
+    assert finished.page.exists()
     assert sorted(path.name for path in (tmp_path / "cells").iterdir()) == [
         "gaussian-A-simple.json",
         "gaussian-B-simple.json",
