@@ -114,7 +114,7 @@ def potential_scale(tables: RealArray, offsets: npt.NDArray[np.int64]) -> float:
         ends = offsets[first : first + step + 1]
         part, starts = tables[ends[0] : ends[-1]], ends[:-1] - ends[0]
         highest = np.maximum.reduceat(part, starts).astype(np.float64)
-        lowest = np.minimum.reduceat(np.where(np.isneginf(part), np.inf, part), starts).astype(np.float64)
+        lowest = np.minimum.reduceat(np.where(part == -np.inf, np.inf, part), starts).astype(np.float64)
         uneven = np.isfinite(highest) & np.isfinite(lowest) & (highest > lowest)
         squares += float((((highest - lowest)[uneven] / 2.0) ** 2).sum())
         count += int(uneven.sum())

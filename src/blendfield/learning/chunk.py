@@ -84,7 +84,7 @@ class Chunk:
             self.completion = Completion(self.models, labels, base, first, epsilon, dtype, threads, backend)
             self._base = base
         else:
-            self._take_truth(labels, base)
+            self._take_truth(labels, base, shared)
 
         self.passes_per_sweep = passes_per_sweep(self.models.program)
 
@@ -100,10 +100,11 @@ class Chunk:
 
     # The truth.
 
-    def _take_truth(self, labels: LabelArray, base: RealArray | None) -> None:
+    def _take_truth(self, labels: LabelArray, base: RealArray | None, shared: Shared) -> None:
         graph = self.models.program.graph
         entries, _ = true_entries(graph, labels)
-        truth = np.zeros(int(graph.table_offsets[-1]), dtype=np.float64)
+        truth = shared.workspace.array("truth", int(graph.table_offsets[-1]), np.dtype(np.float64))
+        truth.fill(0.0)
         truth[entries] = 1.0
         self.true_moments = self.features.moments(truth)
         self.true_base = 0.0 if base is None else float(base[entries].sum(dtype=np.float64))
@@ -308,7 +309,8 @@ def passes_per_sweep(program: Program) -> float:
         return 1.0
     runs = np.bincount(program.schedule, minlength=int(program.region_class.max()) + 1)
     read = (runs[program.region_class[program.edge_children]] * sizes[program.edge_parents]).sum()
-    return float(read / sizes[np.unique(program.edge_parents)].sum())
+    parents = program.edge_parents[np.flatnonzero(np.diff(program.edge_parents, prepend=-1))]  # they are sorted
+    return float(read / sizes[parents].sum())
 
 
 def program_of(samples: Sequence[Sample], counting_numbers: Any, epsilon: float, first: int = 0) -> Models:

@@ -581,5 +581,5 @@ def _find_work(
 
 def _by_class(classes: IntArray) -> list[tuple[int, IntArray]]:
     """(class, lanes) for every class that occurs; -1 is left out."""
-    present = [int(c) for c in np.unique(classes) if c >= 0]
+    present = (np.flatnonzero(np.bincount(classes + 1)[1:])).tolist()
     return [(c, np.flatnonzero(classes == c).astype(np.int32)) for c in present]

@@ -152,7 +152,7 @@ class CudaProblem:
         self.forbidden = False
         self.allocate_history(0)
         self._load(self._upload(tables), keep=False)
-        if np.isneginf(tables).any():
+        if tables.min(initial=0.0) == -np.inf:
             self._find_support()
 
     # Plumbing.

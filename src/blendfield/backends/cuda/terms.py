@@ -124,7 +124,7 @@ def _place_tables(
         axes = layout.table_axes[lane].astype(np.int64)
         single = len(part.tables) == 1
         if part.table is None and not single:
-            for k in np.unique(layout.group_of[region]).tolist():
+            for k in np.flatnonzero(np.bincount(layout.group_of[region])).tolist():
                 g = layout.groups[k]
                 mine = layout.group_of[region] == k
                 start = int(arrays.blocks["at"][arrays.first[k]])
@@ -138,7 +138,11 @@ def _place_tables(
             continue
         row = np.zeros(len(region), dtype=np.int64) if single or part.table is None else part.table.astype(np.int64)
         span = int(axes.max(initial=-1)) + 2
-        kinds, which = np.unique(row * span + axes + 1, return_inverse=True)
+        places = row * span + axes + 1
+        which = np.zeros(len(places), dtype=np.int64)
+        kinds = places[:1]
+        if len(places) and places.min() != places.max():
+            kinds, which = np.unique(places, return_inverse=True)
         example = np.zeros(len(kinds), dtype=np.int64)
         example[which] = np.arange(len(region))
         values = np.empty((len(kinds), entries))
