@@ -23,7 +23,7 @@ from blendfield.datasets import load, snakes
 from blendfield.learning import CuttingPlaneTrainer, FrankWolfeTrainer, SubgradientTrainer
 
 Split = tuple[list[bf.Sample], list[bf.Sample]]
-STRENGTH = {"letters": 10.0, "snakes": 1.0}
+STRENGTH = {"letters": 100.0, "snakes": 1.0}
 NUMBERS = {"letters": "bethe", "snakes": "cover"}
 
 
