@@ -151,3 +151,16 @@ def test_what_is_no_plain_chain_is_left_alone():
     assert usable([bf.Sample(grid, [bf.TiedLinear("nodes", grid.single_regions, np.ones((3, 5)))], y)])
     tree = bf.tree_graph([-1, 0, 0], 3)
     assert not usable([bf.Sample(tree, [bf.TiedLinear("nodes", tree.single_regions, np.ones((3, 5)))], y)])
+
+
+def test_products_cut_in_pieces_are_the_same():
+    """Enough columns for several pieces, against the passes in logarithms, which have none."""
+    rng = np.random.default_rng(0)
+    positions = passes.Positions(rng.integers(1, 5, 600))
+    labels, count = 26, int(positions.starts[-1])
+    assert len(passes._pieces(labels**2, 600)) > 1
+    assert len(passes._pieces(500**2, 600)) == 1
+    u, t, weights = rng.standard_normal((labels, count)), rng.standard_normal((labels, labels)), rng.random(count)
+    one, two = (f(u, t, positions, weights) for f in (passes.scaled_passes, passes.logarithmic_passes))
+    for name in ("values", "nodes", "pairs"):
+        np.testing.assert_allclose(getattr(one, name), getattr(two, name), rtol=1e-9, atol=1e-12)

@@ -14,6 +14,10 @@ LongArray = npt.NDArray[np.int64]
 
 WIDEST = 300.0
 """range of t up to which probabilities do without logarithms: their products stay far from the least number there is"""
+ALONE = 1 << 18
+"""multiplications up to which a product is not shared among threads (OpenBLAS)"""
+NARROWEST = 64
+"""columns of a piece"""
 TEMPORARY = 1 << 21
 """entries of temporary arrays where logarithms are needed"""
 
@@ -74,7 +78,7 @@ def scaled_passes(u: FloatArray, t: FloatArray, positions: Positions, weights: F
         if k == 0:
             here[:] = local[:, part]
         else:
-            np.matmul(onward, forward[:, positions.steps[k - 1][0]], out=here)
+            _matmul(onward, forward[:, positions.steps[k - 1][0]], here)
             here *= local[:, part]
         total = here.sum(axis=0)
         here /= total
@@ -87,10 +91,28 @@ def scaled_passes(u: FloatArray, t: FloatArray, positions: Positions, weights: F
         here = local[:, part]
         here *= backward[:, part]
         here /= scale[part]
-        np.matmul(table, here, out=backward[:, before])
-        pairs += forward[:, before] @ (here if uniform else here * weights[part]).T
+        _matmul(table, here, backward[:, before])
+        behind, onward_mass = forward[:, before], here if uniform else here * weights[part]
+        for some in _pieces(t.size, here.shape[1]):
+            pairs += behind[:, some] @ onward_mass[:, some].T
     forward *= backward
     return Marginals(values, forward, pairs * table)
+
+
+def _matmul(table: FloatArray, columns: FloatArray, out: FloatArray) -> None:
+    """out = table columns; float64 [L, L], [L, n]."""
+    for some in _pieces(table.size, columns.shape[1]):
+        np.matmul(table, columns[:, some], out=out[:, some])
+
+
+def _pieces(size: int, count: int) -> list[slice]:
+    """Cuts n columns so that the library multiplies each piece by [L, L] numbers on the calling thread: for products
+    this narrow its threads gain little, and where the machine has other work they wait for each other.
+    """
+    width = ALONE // size
+    if width < NARROWEST:
+        return [slice(0, count)]
+    return [slice(first, first + width) for first in range(0, count, width)]
 
 
 def logarithmic_passes(u: FloatArray, t: FloatArray, positions: Positions, weights: FloatArray) -> Marginals:
