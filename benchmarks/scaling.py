@@ -54,7 +54,6 @@ def start_ray(processors: int) -> Any:
         object_store_memory=1 << 30,
         log_to_driver=False,
         logging_level="ERROR",
-        _node_ip_address="127.0.0.1",
     )
     return ray
 

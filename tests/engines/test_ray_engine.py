@@ -43,7 +43,6 @@ def small_cluster():
         object_store_memory=80 << 20,
         log_to_driver=False,
         logging_level="ERROR",
-        _node_ip_address="127.0.0.1",
     )
     yield
     ray.shutdown()

@@ -53,7 +53,6 @@ def connect(cluster: Cluster) -> Any:
                 num_cpus=cpus,
                 include_dashboard=False,
                 object_store_memory=STORE_BYTES,
-                _node_ip_address="127.0.0.1",
                 **quiet,
             )
         else:
