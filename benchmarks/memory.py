@@ -22,6 +22,7 @@ from blendfield.testing import build_program
 
 CASES = ((2, "float64", 500), (2, "float32", 500), (3, "float64", 330), (8, "float64", 160), (8, "float32", 160))
 CASES += ((21, "float64", 64), (21, "float32", 64), (64, "float64", 24))
+LONE = ((2000, "float64", 0), (2000, "float32", 0))  # one table of labels x labels
 
 
 def resident(field: str) -> int:
@@ -33,7 +34,7 @@ def measure(labels: int, dtype: str, side: int) -> None:
     options = {"dtype": dtype, "acceleration": None, "max_iterations": 12, "tolerance": 1e-12}
     small = bf.grid_graph((8, 8), labels)
     bf.infer(small, np.zeros(int(small.table_offsets[-1])), **options)  # load everything first
-    graph = bf.grid_graph((side, side), labels)
+    graph = bf.grid_graph((side, side), labels) if side else bf.RegionGraph([labels, labels], [(0, 1)])
     tables = np.random.default_rng(0).normal(size=int(graph.table_offsets[-1])).astype(dtype)
     gc.collect()
     before = resident("VmRSS")
@@ -42,8 +43,9 @@ def measure(labels: int, dtype: str, side: int) -> None:
     run = resident("VmHWM") - before
     result.beliefs.flat  # noqa: B018 computed when first asked for
     with_beliefs = resident("VmHWM") - before
+    case = f"grid {side}x{side}" if side else "lone table"
     print(
-        f"grid {side}x{side}, {labels:>2} labels, {dtype}: {tables.nbytes / 1e6:>6.1f} MB of tables, peak beyond the "
+        f"{case}, {labels:>2} labels, {dtype}: {tables.nbytes / 1e6:>6.1f} MB of tables, peak beyond the "
         f"input {run / tables.nbytes:.2f} times that, {with_beliefs / tables.nbytes:.2f} with all beliefs",
         flush=True,
     )
@@ -71,6 +73,6 @@ if __name__ == "__main__":
     if len(sys.argv) > 1:
         measure(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
     else:
-        for case in CASES:
+        for case in CASES + LONE:
             subprocess.run([sys.executable, __file__, *map(str, case)], check=True)
         million()

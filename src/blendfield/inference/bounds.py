@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from blendfield.backends.protocol import FloatArray, LabelArray, Problem, RealArray
-from blendfield.inference.evidence import single_regions
+from blendfield.backends.protocol import FloatArray, LabelArray, Problem, Program, RealArray
 from blendfield.inference.program import BoolArray, Kind, Models
 
 MANY = 10.0
+CHUNK_REGIONS = 1 << 16
 SEARCH_PASSES = 10
 """passes of local search per candidate labelling"""
 
@@ -54,11 +54,9 @@ class Bounds:
         """a full sweep was made at `epsilon`, so that the exact segments are exact"""
         self.settled: BoolArray = np.zeros(len(models.graphs), dtype=bool)
         """bool [N]: messages did not move any more when last looked at"""
-        program = models.program
-        entropies = np.abs(program.counting_numbers) * np.log(np.maximum(program.graph.table_sizes, 1))
-        self._entropy = epsilon * np.bincount(program.segment, weights=entropies, minlength=segments)
+        self._entropy = epsilon * _entropies(models.program)
         """float64 [S]: the most that entropies can add to the optimum"""
-        self._segment_of_variable = models.program.segment[single_regions(models.program.graph)]
+        self._segment_of_variable = models.program.segment[models.program.graph.single_regions]
         self._best = BestMessages(models, problem) if keep_messages else None
 
     # Made better.
@@ -169,6 +167,16 @@ class Bounds:
         upper = np.where(reweighted, np.where(settled, np.fmax(self.upper, lower), np.nan), self.upper)
         upper, lower = self.models.per_model(upper), self.models.per_model(lower)
         return upper, lower, np.maximum(upper - lower, 0.0)
+
+
+def _entropies(program: Program) -> FloatArray:
+    """float64 [S]: sum of |c_r| log |Y_r|, part by part, to spare memory."""
+    total: FloatArray = np.zeros(program.num_segments)
+    for first in range(0, program.graph.num_regions, CHUNK_REGIONS):
+        part = slice(first, first + CHUNK_REGIONS)
+        terms = np.abs(program.counting_numbers[part]) * np.log(program.graph.table_sizes[part])
+        total += np.bincount(program.segment[part], weights=terms, minlength=program.num_segments)
+    return total
 
 
 class BestMessages:

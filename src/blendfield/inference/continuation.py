@@ -24,7 +24,7 @@ ROUND = 10
 """sweeps between certificates, unless the caller says otherwise"""
 MOST_ROUNDS = 20
 """at one temperature"""
-CHUNK_ENTRIES = 1 << 18
+CHUNK_ENTRIES = 1 << 16
 COLDEST = {"float64": 1e-9, "float32": 1e-5}
 """times the hottest temperature: below, differences of potentials drown in rounding"""
 

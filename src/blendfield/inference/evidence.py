@@ -6,20 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from blendfield.backends.protocol import RealArray
 from blendfield.errors import PotentialError
 from blendfield.graph import RegionGraph
-
-
-def single_regions(graph: RegionGraph) -> npt.NDArray[np.int64]:
-    """int64 [V]: the single-variable region of each variable."""
-    first = graph.region_offsets[:-1]
-    singles = np.flatnonzero(np.diff(graph.region_offsets) == 1)
-    region_of = np.empty(graph.num_variables, dtype=np.int64)
-    region_of[graph.region_variables[first[singles]]] = singles
-    return region_of
 
 
 def check_evidence(graph: RegionGraph, evidence: Any) -> dict[int, int]:
@@ -45,10 +35,10 @@ def check_evidence(graph: RegionGraph, evidence: Any) -> dict[int, int]:
     return checked
 
 
-def clamp(graph: RegionGraph, flat: RealArray, evidence: dict[int, int], region_of: npt.NDArray[np.int64]) -> None:
+def clamp(graph: RegionGraph, flat: RealArray, evidence: dict[int, int]) -> None:
     """Forbid, in place in `flat` [table layout], all labels but the observed ones, which keep their potential."""
     for variable, label in evidence.items():
-        region = region_of[variable]
+        region = graph.single_regions[variable]
         table = flat[graph.table_offsets[region] : graph.table_offsets[region + 1]]
         observed = table[label]
         table[:] = -np.inf

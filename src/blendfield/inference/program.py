@@ -26,6 +26,8 @@ from blendfield.graph import (
 BoolArray = npt.NDArray[np.bool_]
 LongArray = npt.NDArray[np.int64]
 
+CHUNK_EDGES = 1 << 16
+
 ZERO_REPLACEMENT = 1e-3
 """Zero counting numbers of outer regions become this share of the mean positive one: at 0 descent gets stuck."""
 
@@ -67,7 +69,9 @@ class Models:
     @cached_property
     def num_messages(self) -> int:
         """Entries of all messages; spares the array `message_ends` where that is all one needs."""
-        return int(self.program.graph.table_sizes[self.program.edge_children].sum())
+        children, sizes = self.program.edge_children, self.program.graph.table_sizes
+        parts = range(0, len(children), CHUNK_EDGES)
+        return sum(int(sizes[children[first : first + CHUNK_EDGES]].sum()) for first in parts)
 
     @cached_property
     def message_ends(self) -> LongArray:

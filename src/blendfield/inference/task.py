@@ -13,7 +13,7 @@ from blendfield.backends.protocol import Backend, RealArray
 from blendfield.errors import BlendfieldError, CountingNumberError, GraphError, NotEnoughMemoryError, PotentialError
 from blendfield.graph import RegionGraph
 from blendfield.inference import memory
-from blendfield.inference.evidence import check_evidence, clamp, single_regions
+from blendfield.inference.evidence import check_evidence, clamp
 from blendfield.inference.messages import Messages
 from blendfield.inference.options import Options
 from blendfield.inference.result import Result
@@ -100,7 +100,7 @@ class Task:
             if observed:
                 if isinstance(given, np.ndarray) and np.shares_memory(flat, given):
                     flat = flat.copy()
-                clamp(graph, flat, observed, single_regions(graph))
+                clamp(graph, flat, observed)
             parts.append(flat)
         if self.single:
             return parts[0]
