@@ -278,10 +278,10 @@ STUDIES = {"optima": optima, "l1": pure_l1, "gradients": gradients, "theory": th
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("study", nargs="*", choices=[*STUDIES, []], default=list(STUDIES))
+    parser.add_argument("study", nargs="*", help=", ".join(STUDIES))
     parser.add_argument("--problems", type=int, default=4)
     options = parser.parse_args()
-    for name in options.study:
+    for name in options.study or STUDIES:
         STUDIES[name](options.problems)
     sys.exit(failures > 0)
 

@@ -27,7 +27,10 @@ def run_python(code: str) -> str:
 
 RUNNING = [
     "README.md",
-    *(f"docs/{page}.md" for page in ("formats", "inference", "reports", "scale-out", "tutorials/denoising")),
+    *(
+        f"docs/{page}.md"
+        for page in ("formats", "inference", "learning", "reports", "scale-out", "tutorials/denoising")
+    ),
 ]
 
 
