@@ -32,17 +32,26 @@ def test_the_same_labels_every_time_and_on_any_number_of_threads():
         np.testing.assert_array_equal(result.labels, results[0].labels)
 
 
-def test_restarts_end_with_the_time_and_tell_the_callback():
+def test_restarts_end_with_the_time():
     graph, tables = frustrated(2, (40, 40), 5)
-    seen = []
     started = time.perf_counter()
-    result = bf.infer(graph, tables, epsilon=0, restarts=10**9, time_limit=0.6, callback=seen.append)
-    assert time.perf_counter() - started < 10  # seconds of a busy machine
+    result = bf.infer(graph, tables, epsilon=0, restarts=10**9, time_limit=0.3)
+    assert time.perf_counter() - started < 20  # seconds of a busy machine
     assert result.stop_reason == "time_limit"
-    assert len(seen) > 1
-    assert seen[-1].lower <= result.score + 1e-9
-    stopped = bf.infer(graph, tables, epsilon=0, restarts=10**9, max_iterations=10, callback=lambda progress: True)
-    assert stopped.stop_reason == "callback"
+
+
+def test_restarts_tell_the_callback():
+    graph, tables = frustrated(2, (12, 12), 5)
+    seen = []
+
+    def watch(progress):
+        seen.append(progress)
+        return len(seen) == 4
+
+    result = bf.infer(graph, tables, epsilon=0, restarts=10**9, max_iterations=10, callback=watch)
+    assert result.stop_reason == "callback"
+    assert [progress.iteration for progress in seen] == [10, 10, 10, 10]
+    assert seen[0].lower <= seen[-1].lower == result.lower
 
 
 def test_nothing_is_searched_for_when_the_bounds_meet():
