@@ -2,6 +2,7 @@
 # make test   the tests, with coverage
 # make check  formatting, lint, types, import directions
 # make bench  time the engine; a table of ratios, and JSON in results/
+# make bench-peers  inference side by side with other libraries, which get an environment of their own, .venv-peers
 # make bench-crfsuite  linear chains side by side with CRFsuite, which is put into .peers for it
 # make stubs  rewrite src/blendfield/_core.pyi after the C++ bindings changed
 # make format put ruff's and clang-format's layout into the files
@@ -23,7 +24,7 @@ CLANG_FORMATTED = $(shell find core tests/kernels -name '*.h' -o -name '*.cpp' -
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: demo test check bench bench-crfsuite stubs format build clean
+.PHONY: demo test check bench bench-peers bench-crfsuite stubs format build clean
 .DELETE_ON_ERROR:
 
 demo: build
@@ -41,6 +42,17 @@ check: build
 
 bench: build
 	$(BIN)/python benchmarks/inference.py $(BENCH_ARGS)
+
+bench-peers: build .venv-peers/.built
+	$(BIN)/python benchmarks/peers.py $(BENCH_ARGS)
+
+# What pgmax works with. pgmpy wants a torch, of which the smallest build does.
+PINS := jax==0.4.30 jaxlib==0.4.30 'numpy<2' 'scipy<1.14'
+.venv-peers/.built:
+	$(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install -q $(PINS) pgmax==0.6.1
+	.venv-peers/bin/python -m pip install -q $(PINS) torch==2.13.0 pgmpy pyAgrum pytoulbar2 inferlo
+	touch $@
 
 bench-crfsuite: build .peers/pycrfsuite
 	PYTHONPATH=.peers $(BIN)/python benchmarks/crfsuite.py $(BENCH_ARGS)
@@ -76,6 +88,6 @@ $(VENV)/.built: $(VENV)/.tools pyproject.toml $(CORE_SOURCES)
 	touch $@
 
 clean:
-	rm -rf $(VENV) .peers build dist results demo .coverage .coverage.* htmlcov \
+	rm -rf $(VENV) .venv-peers .peers build dist results demo .coverage .coverage.* htmlcov \
 	    .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests examples benchmarks -name __pycache__ -prune -exec rm -rf {} +
