@@ -36,7 +36,7 @@ HERE = Path(__file__).parent
 PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
 SECONDS = 170
 """that one run of another library may take, its imports and preparations included"""
-REPEATS = 5
+REPEATS = 25
 
 Row = dict[str, Any]
 
@@ -109,7 +109,7 @@ def sweeps() -> Iterator[Row]:
     for labels, side in ((2, 12), (8, 8)):  # no more fits into the time that pgmpy takes
         graph, model = grid(side, labels, 0.5)
         ours_max = seconds_per_sweep(compiled(graph, potentials(graph, model), "float64", 0.0), 100)
-        answer = ask("pgmpy", model, what="sweeps", step=2, repeats=2)
+        answer = ask("pgmpy", model, what="sweeps", step=2, repeats=5)
         name = f"{labels} labels, {side} x {side}, maximising"
         yield sweep_row(name, "pgmpy", "float64", ours_max, answer, WANTED[labels])
 
@@ -161,6 +161,8 @@ def accuracy() -> Iterator[Row]:
             options: Row = {"restarts": 5} if method == "mean-field" else {}
             result = bf.infer(graph, tables, method=method, counting_numbers=numbers, threads=1, **options)
             ours[method] = float(np.abs(marginals(graph, result.beliefs) - truth).max())
+            if method == "mean-field":
+                ours["bound"] = result.lower
         found, seconds = course(graph, tables, 200)
         errors = np.abs(found - truth).max(axis=(1, 2))
         target = 1.001 * ours["belief-propagation"] + 1e-6
@@ -172,7 +174,7 @@ def accuracy() -> Iterator[Row]:
             row: Row = {"model": name, "library": f"pgmax, damping {damping:g}"}
             yield accuracy_row(row, answer, truth, "belief-propagation", ours, target, there)
         for method in ("belief-propagation", "mean-field"):
-            answer = ask("inferlo", model, what="course", method=method, step=1, steps=200)
+            answer = ask("inferlo", model, what="course", method=method)
             row = {"model": name, "library": "inferlo"}
             yield accuracy_row(row, answer, truth, method, ours, target, there)
     yield from bayesian()
@@ -184,12 +186,12 @@ def accuracy_row(
     if "failed" in answer:
         return {**row, "failed": answer["failed"], "passed": None}
     errors = np.abs(answer["marginals"] - truth).max(axis=(1, 2))
-    chosen = int(errors.argmin()) if row["library"] == "inferlo" else -1
-    row[method] = float(errors[chosen])
-    if method == "belief-propagation":
-        one_run = slice(chosen, chosen + 1) if row["library"] == "inferlo" else slice(None)
-        row["seconds"] = first_within(errors[one_run], answer["seconds"][one_run], target)
-        row["times slower"] = row["seconds"] / there
+    row[method] = float(errors[-1])
+    if method == "mean-field":  # its aim is the bound: a better one may well have worse marginals
+        row["bound"] = answer["bound"]
+        return {**row, "passed": ours["bound"] >= answer["bound"] - 1e-6 * abs(answer["bound"])}
+    row["seconds"] = first_within(errors, answer["seconds"], target)
+    row["times slower"] = row["seconds"] / there
     return {**row, "passed": ours[method] <= 1.001 * row[method] + 1e-6}
 
 
@@ -235,7 +237,7 @@ def bayesian() -> Iterator[Row]:
 
 
 def best() -> Iterator[Row]:
-    print("best: score of the best labelling found; the exact solver has one minute")
+    print("best: score of the best labelling found; pytoulbar2, which is exact, has 20 seconds")
     for labels, side, coupling in ((2, 16, 1.0), (4, 12, 1.0), (4, 30, 1.0), (8, 20, 0.5)):
         graph, model = grid(side, labels, coupling, seed=2)
         tables = potentials(graph, model)
@@ -245,7 +247,7 @@ def best() -> Iterator[Row]:
         row: Row = {"model": name, "library": "blendfield", "score": result.score, "upper": result.upper}
         row["seconds"] = time.perf_counter() - started
         rows = [row]
-        answer = ask("pytoulbar2", model, digits=6, time_limit=60)
+        answer = ask("pytoulbar2", model, digits=6, time_limit=20)
         rows.append(scored(graph, tables, name, "pytoulbar2", answer))
         answer = ask("pgmax", model, what="course", step=200, steps=1, dtype="float64", damping=0.5, temperature=0.0)
         if "failed" not in answer:

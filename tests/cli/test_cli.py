@@ -65,6 +65,17 @@ def test_json_is_strict_and_complete(small, capsys):
     assert [len(marginal) for marginal in answer["marginals"]] == [2, 3, 2]
     assert answer["converged"] is True
     assert answer["stop_reason"] == "converged"
+    assert answer["certain"] == [True, True, True]
+    assert answer["integrality"] == 1.0
+
+
+def test_the_summary_says_what_is_proved(small, capsys):
+    assert main(["infer", small, "--epsilon", "0", "--counting-numbers", "bethe"]) == 0
+    out, _ = capsys.readouterr()
+    assert "certain  3 of 3 labels are proved; 100 % of the beliefs are integral" in out
+    assert "after 1 sweep," in out
+    assert main(["infer", small]) == 0
+    assert "proved" not in capsys.readouterr().out
 
 
 def test_every_output(small, tmp_path, capsys):

@@ -63,7 +63,8 @@ class Answer:
 
     def facts(self) -> dict[str, Any]:
         result = self.result
-        names = ("upper", "lower", "gap", "score", "certified", "converged", "stop_reason", "iterations", "epsilon")
+        bounds = ("upper", "lower", "gap", "score", "certified", "converged")
+        names = (*bounds, "stop_reason", "iterations", "epsilon", "integrality")
         seconds = float(result.history["seconds"][-1]) if len(result.history["seconds"]) else 0.0
         return {
             "file": self.file,
@@ -77,6 +78,7 @@ class Answer:
         """One line; numbers that are infinite or unknown are null."""
         lists = {
             "labels": self.result.labels.tolist(),
+            "certain": self.result.certain.tolist(),
             "marginals": [[plain(p) for p in marginal.tolist()] for marginal in self.marginals],
         }
         return json.dumps({**self.facts(), **lists}, allow_nan=False)
@@ -90,6 +92,11 @@ class Answer:
             upper += f"  (log10 {result.upper / math.log(10):.6g})"
             lower += f"  (log10 {result.lower / math.log(10):.6g})"
         certified = "certified" if result.certified else "not certified"
+        proved = []
+        if result.epsilon == 0:
+            share = f"{100 * result.integrality:.3g} % of the beliefs are integral"
+            proved = [f"certain  {int(result.certain.sum())} of {len(result.labels)} labels are proved; {share}"]
+        sweeps = "sweep" if result.iterations == 1 else "sweeps"
         return "\n".join(
             [
                 f"{self.file}: {self.method}, epsilon {result.epsilon:g}, counting numbers {self.counting_numbers}",
@@ -98,7 +105,8 @@ class Answer:
                 f"gap      {result.gap:.3g}  ({certified})",
                 f"score    {result.score:.9g}",
                 f"labels   {' '.join(map(str, labels))}{more}",
-                f"stopped  {result.stop_reason} after {result.iterations} sweeps, {facts['seconds']:.3g} s",
+                *proved,
+                f"stopped  {result.stop_reason} after {result.iterations} {sweeps}, {facts['seconds']:.3g} s",
             ]
         )
 

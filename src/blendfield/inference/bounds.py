@@ -43,6 +43,10 @@ class Bounds:
         segments = models.program.num_segments
         self.upper: FloatArray = np.full(segments, np.inf)
         """float64 [S]: the least F seen where F is a bound, else the latest"""
+        self._reached = self.upper
+        """float64 [S]: F at the messages kept"""
+        self._ceiling = self.upper
+        """float64 [S]: what is known without messages"""
         self.dual: FloatArray = np.full(segments, -np.inf)
         """float64 [S]: the greatest dual value seen"""
         self.spread: FloatArray = np.full(segments, np.inf)
@@ -69,19 +73,24 @@ class Bounds:
         if self.epsilon > 0:
             # On a tree the certificate is signed rounding; where it could not be made, the theorem stands alone.
             gap = np.where(exact, np.where(np.isfinite(gap), np.abs(gap), 0.0), gap)
-        falls = (self.kind != Kind.CONVEX) | (value < self.upper)
+        falls = (self.kind != Kind.CONVEX) | (value < self._reached)
         falls &= ~exact | self.exact_done
         bounded = (self.kind != Kind.UNKNOWN) & (~exact | self.exact_done)
         if chosen is not None:
             falls &= chosen
             bounded &= chosen
-        self.upper = np.where(falls, value, self.upper)
+        self._reached = np.where(falls, value, self._reached)
+        self.upper = np.minimum(self._reached, self._ceiling)
         self.dual = np.where(bounded, np.fmax(self.dual, value - gap), self.dual)
         self.spread = certificate.spread
         if self.settling is not None:
             self._settle(self.settling)
         if self._best is not None and falls.any():
             self._best.take(falls)
+
+    def take_ceiling(self) -> None:
+        """At epsilon = 0: F now is a bound. The messages are not kept: later ones, if as good, are worth more."""
+        self._ceiling = np.where(self.kind == Kind.CONVEX, self.problem.value(), np.inf)
 
     def _settle(self, settling: float) -> None:
         """Try a sweep, look how far it moves the messages of each model, and take it back."""

@@ -55,9 +55,12 @@ class Continuation:
         self.monitor.watch_progress = False
         if warm:
             self.temperature *= FACTOR**2
-        self.certify()  # without messages the bound may well be better than after some sweeps at a high temperature
-        if (warm or self.bounds.converged().all()) and (reason := self.monitor.report()) is not None:
-            return reason
+            self.certify()
+            if (reason := self.monitor.report()) is not None:
+                return reason
+        elif self.monitor.iteration == 0:  # the bound may well be better than after some sweeps at a high temperature
+            self.problem.set_epsilon(0.0)
+            self.bounds.take_ceiling()
         while True:
             if (reason := self._solve_at_temperature()) is not None:
                 return reason

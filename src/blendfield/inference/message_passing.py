@@ -112,6 +112,9 @@ def solve_compiled(
             if monitor.certified_at != monitor.iteration:
                 continuation.certify()
             reason = continuation.search.restart(options.restarts, reason)
+            if reason == "time_limit" and not monitor.late():  # the search did not need its share
+                monitor.share_of_time = 1.0
+                reason = continuation.solve(warm=False)
     except KeyboardInterrupt:
         reason = "interrupted"
         sweeper.recover()
