@@ -167,8 +167,8 @@ def loop_figures(results: Results) -> list[Figure]:
                 lines.append(Line(_line_name(way), past[against], excess.tolist(), dashed=not way.kept))
             plots.append(Plot(label, "relative excess of the objective", lines, x_log=True, y_log=True))
         caption = (
-            "Above the best certified lower bound. Solid: messages kept from step to step; dashed: erased, the "
-            "classical double loop. k: sweeps per step in the weights."
+            "Above the best certified lower bound. Filled markers: messages kept from step to step; hollow ones: "
+            "erased, the classical double loop. k: sweeps per step in the weights."
         )
         figures.append(Lines(f"Blend and double loop: {setting.title}", caption, plots))
         figures.append(_test_figure(setting, found))
