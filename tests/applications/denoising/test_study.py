@@ -48,7 +48,7 @@ TRAININGS = [*((method, "free") for method in ("blend", *RIVALS)), ("blend", "ti
 @pytest.mark.parametrize(("method", "model"), TRAININGS)
 def test_every_method_learns_something(method, model):
     images = experiments(replace(SMALL, size=10), "gaussian", "A")[0].training
-    learner = methods.train(method, SMALL, methods.Setting(1.0, methods.STEPS[1]), model, images)
+    learner = methods.train(method, SMALL, methods.Setting(1.0, methods.STEPS[3]), model, images)
     blank = 100 * np.mean([image.truth for image in images])  # everything background
     assert methods.error(learner, model, images) < 0.7 * blank
 

@@ -19,19 +19,21 @@ from blendfield.learning.prediction import Predictor
 
 Tell = Callable[[str], None]
 
-STEPS = (5e-4, 5e-3, 5e-2)
+STEPS = (5e-6, 5e-5, 5e-4, 5e-3, 5e-2)
 """first steps that stochastic methods may choose from"""
-MOST_PASSES = 1000
+MOST_PASSES = 1500
 """evaluations over all tables that a rival may use; what it has begun it finishes"""
 FULL_STEPS = 30
 """steps of L-BFGS at most"""
-ROUNDS = 6
+ROUNDS = 30
 """of stochastic methods over the training set; SMD takes two gradients per batch"""
 MARGIN_ROUNDS = 3
 """of the subgradient method, whose every gradient is a search for the best labels"""
 SWEEPS = 30
 """of belief propagation or mean field for one gradient, at most. SGD and SMD go on from the messages of the round
 before; L-BFGS starts at zero, since a line search needs a function of the weights alone"""
+LINE_SEARCH_SWEEPS = 100
+"""the same for L-BFGS with belief propagation: gradients that are not those of the values stall its line search"""
 TOLERANCE = 1e-4
 """of the rivals: relative change of the objective, or its distance"""
 PREDICTION: dict[str, Any] = {"max_iterations": 200, "tolerance": 1e-4}
@@ -43,7 +45,7 @@ class Setting:
     """What a method is told besides the configuration."""
 
     C: float
-    step: float = STEPS[1]
+    step: float = STEPS[2]
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,9 @@ def _gradient(oracle: str, optimiser: str) -> Callable[[DenoisingConfiguration, 
             tolerance=TOLERANCE,
             max_iterations=FULL_STEPS if optimiser == "lbfgs" else ROUNDS,
             inference_tolerance=1e-3,
-            inference_iterations=SWEEPS,
+            inference_iterations=LINE_SEARCH_SWEEPS
+            if (oracle, optimiser) == ("belief-propagation", "lbfgs")
+            else SWEEPS,
             restart_messages=optimiser == "lbfgs",
             time_limit=configuration.time_limit,
             threads=configuration.threads,
