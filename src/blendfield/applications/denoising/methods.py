@@ -21,7 +21,7 @@ Tell = Callable[[str], None]
 
 STEPS = (5e-6, 5e-5, 5e-4, 5e-3, 5e-2)
 """first steps that stochastic methods may choose from"""
-MOST_PASSES = 1500
+MOST_PASSES = 6000
 """evaluations over all tables that a rival may use; what it has begun it finishes"""
 FULL_STEPS = 30
 """steps of L-BFGS at most"""
