@@ -4,7 +4,7 @@
     python benchmarks/scaling.py kills        # workers killed at ten moments, one stopped, one that is slow
     python benchmarks/scaling.py parts        # one graph in 2, 3 and 5 parts, exchange every 1, 5 and 20 sweeps
     python benchmarks/scaling.py speed        # strong and weak scaling, overhead over local, bytes; one thread each
-    python benchmarks/scaling.py rounds       # what a round costs by itself, for 10^4 to 10^7 weights
+    python benchmarks/scaling.py rounds       # what a round costs by itself, for 10^4 to 10^6 weights
     python benchmarks/scaling.py streaming    # a training set three times the memory limit of a worker
     python benchmarks/scaling.py model FILE…  # 10^6 images on 100 and 1000 machines, from the JSON of speed and rounds
 
@@ -91,7 +91,7 @@ def on_ray(samples: Any, workers: int, memory_limit: int | None = None, **option
 
 
 def agree(arguments: argparse.Namespace) -> dict[str, Any]:
-    start_ray(8)
+    start_ray(max(arguments.shards))
     rows = []
     print(f"{'weights':8}{'eps':>6}{'shards':>8}{'value':>10}{'gradient':>10}{'certificate':>12}{'optimum':>10}")
     for kind in ("free", "tied"):
@@ -102,7 +102,7 @@ def agree(arguments: argparse.Namespace) -> dict[str, Any]:
                 best.fit(samples)
             local = LocalEngine([recipe.build(1) for recipe in recipes(samples, 1, epsilon=epsilon)])
             expected = evaluations(local, epsilon)
-            for workers in (1, 2, 3, 5, 8):
+            for workers in arguments.shards:
                 remote = on_ray(samples, workers, epsilon=epsilon)
                 found = evaluations(remote, epsilon)
                 remote.close()
@@ -251,8 +251,9 @@ class Saboteur:
 
 def parts(arguments: argparse.Namespace) -> dict[str, Any]:
     rows = []
-    graph = bf.grid_graph((16, 16), 3)
-    positions = np.stack(np.unravel_index(np.arange(graph.num_variables), (16, 16)), axis=1)
+    side = arguments.side
+    graph = bf.grid_graph((side, side), 3)
+    positions = np.stack(np.unravel_index(np.arange(graph.num_variables), (side, side)), axis=1)
     theta = np.random.default_rng(0).standard_normal(int(graph.table_offsets[-1]))
     print(f"{'eps':>5}{'parts':>6}{'T':>4}  {'mixing':9}{'optimum':>10}{'rise':>10}{'gap':>10}{'exchanges':>10}")
     for epsilon in (1.0, 0.1):
@@ -367,7 +368,7 @@ def rounds(arguments: argparse.Namespace) -> dict[str, Any]:
     """Without work: chunks that answer at once, with gradient and curvature."""
     start_ray(4)
     rows = []
-    for weights in (10**4, 10**5, 10**6, 10**7):
+    for weights in (10**4, 10**5, 10**6):
         for workers in (1, 2, 4):
             seconds = round_seconds(weights, workers)
             rows.append({"weights": weights, "workers": workers, "seconds": seconds})
@@ -576,6 +577,8 @@ def main() -> None:
         command.add_argument("--side", type=int, default=side)
         command.add_argument("--images", type=int, default=count)
         command.add_argument("--output", type=Path)
+        if study is agree:
+            command.add_argument("--shards", type=int, nargs="+", default=[1, 2, 3, 5, 8])
         if study is speed:
             command.add_argument("--steps", type=int, default=25)
             command.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4])
