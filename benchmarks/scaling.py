@@ -257,7 +257,7 @@ def parts(arguments: argparse.Namespace) -> dict[str, Any]:
     theta = np.random.default_rng(0).standard_normal(int(graph.table_offsets[-1]))
     print(f"{'eps':>5}{'parts':>6}{'T':>4}  {'mixing':9}{'optimum':>10}{'rise':>10}{'gap':>10}{'exchanges':>10}")
     for epsilon in (1.0, 0.1):
-        whole = bf.infer(graph, theta, epsilon, "cover", tolerance=1e-12, max_iterations=5000)
+        whole = bf.infer(graph, theta, epsilon, "ones", tolerance=1e-12, max_iterations=5000)
         for count in (2, 3, 5):
             for every in (1, 5, 20):
                 for mixing in ("anderson", None):
@@ -266,7 +266,7 @@ def parts(arguments: argparse.Namespace) -> dict[str, Any]:
                         theta,
                         count,
                         epsilon,
-                        "cover",
+                        "ones",
                         exchange_every=every,
                         positions=positions,
                         tolerance=1e-10,
@@ -566,7 +566,7 @@ def main() -> None:
     for study, side, count in (
         (agree, 8, 24),
         (kills, 48, 60),
-        (parts, 16, 1),
+        (parts, 12, 1),
         (speed, 64, 160),
         (rounds, 0, 0),
         (streaming, 48, 120),
