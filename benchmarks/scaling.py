@@ -325,7 +325,8 @@ def speed(arguments: argparse.Namespace) -> dict[str, Any]:
     print(f"free weights, {arguments.side}x{arguments.side} images, one thread each; ratios to one worker")
     everything = images("free", arguments.side, count // 2 * max(arguments.workers))
     cases: dict[tuple[str, int], Stepper] = {}
-    local = LocalEngine([recipe.build(1) for recipe in recipes(everything[:count], 16, threads=1)])
+    common: dict[str, Any] = {}
+    local = LocalEngine([recipe.build(1, common) for recipe in recipes(everything[:count], 16, threads=1)])
     cases["local", 1] = Stepper(local)
     for workers in arguments.workers:
         cases["strong", workers] = Stepper(on_ray(everything[:count], workers))
