@@ -70,6 +70,14 @@ def test_pure_l1(l1):
         assert (learner.weights_ == 0).any()
 
 
+def test_without_any_regulariser_it_says_that_there_is_no_bound():
+    samples, _ = random_problem(4)
+    with pytest.warns(bf.BlendfieldWarning, match=r"5 weights \(first in the triples\) have C = 0 and l1 = 0"):
+        learner = bf.BlendedLearner(1.0, 0.0, max_iterations=20).fit(samples)
+    assert not learner.converged_
+    assert learner.dual_ <= learner.primal_
+
+
 def test_moments_match_at_the_optimum():
     samples, examples = random_problem(1)
     learner = bf.BlendedLearner(1.0, 2.0, tolerance=1e-10, max_iterations=3000).fit(samples)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from typing import Any
@@ -14,7 +15,7 @@ import numpy.typing as npt
 from blendfield import backends
 from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Engine
-from blendfield.errors import LabelError, OptionError
+from blendfield.errors import BlendfieldWarning, LabelError, OptionError
 from blendfield.formats.shards import Shards
 from blendfield.inference import memory
 from blendfield.inference.options import check_integer
@@ -26,6 +27,7 @@ from blendfield.learning.estimate import MemoryEstimate, estimate_memory
 from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
 from blendfield.learning.progress import TrainingLine
+from blendfield.learning.regularisers import Regulariser
 from blendfield.learning.stochastic import EpochProgress
 from blendfield.learning.stochastic import run as run_by_batches
 from blendfield.learning.storage import option_names
@@ -195,6 +197,7 @@ class BlendedLearner(Predictor):
         keep = check_checkpoint_options(checkpoint, checkpoint_every, checkpoint_seconds, resume)
         samples, layout = self._samples_and_layout(samples)
         start = initial_weights(initial, layout)
+        _warn_of_no_bound(regulariser_of(layout, self.C, self.l1, self.sign), layout)
         watch = None
         if validation is not None:
             watch = Validation(self, layout, check_samples(validation), options.patience, options.validation_every)
@@ -243,6 +246,7 @@ class BlendedLearner(Predictor):
             )
         samples, layout = self._samples_and_layout(samples)
         regulariser = regulariser_of(layout, self.C, self.l1, self.sign)
+        _warn_of_no_bound(regulariser, layout)
         chunks = compile_batches(samples, layout, self.counting_numbers, options, batches)
         start, limit = initial_weights(initial, layout), options.time_limit
         outcome = run_by_batches(
@@ -373,6 +377,20 @@ class BlendedLearner(Predictor):
 def _estimate(samples: Sequence[Sample], options: LearnerOptions) -> MemoryEstimate:
     """Of a local run."""
     return estimate_memory(samples, chunk_bounds(samples, options.backend), max(2, options.memory), options.dtype)
+
+
+def _warn_of_no_bound(regulariser: Regulariser, layout: WeightLayout) -> None:
+    """Where a weight is not regularised at all, the dual is finite only at moments that match exactly."""
+    bare = np.flatnonzero((regulariser.strength == 0) & (regulariser.sparsity == 0))
+    if len(bare):
+        name = next(name for name in layout.names if bare[0] < layout.slice(name).stop)
+        where = f"block {name!r:.60}" if name else "the triples"
+        warnings.warn(
+            f"{len(bare)} weights (first in {where}) have C = 0 and l1 = 0: there is no useful lower bound, so the gap "
+            "will not close; give them a small C to have one",
+            BlendfieldWarning,
+            stacklevel=3,
+        )
 
 
 def _digests(samples: Sequence[Sample]) -> npt.NDArray[np.uint8]:
