@@ -112,6 +112,8 @@ def study(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
     rows = []
     for seconds in options.seconds:
         for trainer, make in trainers(C, numbers, seconds, options.threads).items():
+            if trainer not in options.trainers:
+                continue
             learner = make().fit(train)
             value, slack = objective(learner, train, numbers, C)
             history = learner.history_
@@ -135,9 +137,9 @@ def study(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
                 flush=True,
             )
     # Only the learner's bound holds for the relaxation; on chains all do.
-    best = max(row["dual"] for row in rows if name == "letters" or row["trainer"] == "blend")
+    best = max((row["dual"] for row in rows if name == "letters" or row["trainer"] == "blend"), default=0.0)
     for row in rows:
-        row["excess"] = (row["F"] - best) / best
+        row["excess"] = (row["F"] - best) / best if best > 0 else float("inf")
         print(f"{name:8} {row['seconds']:6g} s  {row['trainer']:15} excess over the bound {row['excess']:.3g}")
     return rows
 
@@ -145,6 +147,8 @@ def study(name: str, options: argparse.Namespace) -> list[dict[str, Any]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("study", nargs="*", choices=["letters", "snakes", []], default=[])
+    names = ["blend", "subgradient", "Frank-Wolfe", "cutting planes"]
+    parser.add_argument("--trainers", nargs="+", choices=names, default=names)
     parser.add_argument("--seconds", type=float, nargs="+", default=[30.0])
     parser.add_argument("--share", type=float, default=1.0, help="of the training set")
     parser.add_argument("--C", type=float)
