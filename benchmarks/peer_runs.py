@@ -148,7 +148,8 @@ def pyagrum(model: Any, options: Options) -> Options:
         network.cpt(f"x{i}")[:] = np.ascontiguousarray(np.transpose(np.exp(table), order))
     exact = options["method"] == "exact"
     solver = gum.ShaferShenoyInference(network) if exact else gum.LoopyBeliefPropagation(network)
-    solver.setNumberOfThreads(1)
+    if exact:  # the other has no threads
+        solver.setNumberOfThreads(1)
     if options["evidence"]:
         solver.setEvidence({f"x{i}": value for i, value in options["evidence"]})
     if not exact:

@@ -34,7 +34,7 @@ from blendfield.model.potentials import flatten_potentials
 
 HERE = Path(__file__).parent
 PYTHON = HERE.parent / ".venv-peers" / "bin" / "python"
-SECONDS = 170
+SECONDS = 600
 """that one run of another library may take, its imports and preparations included"""
 REPEATS = 25
 
@@ -233,7 +233,7 @@ def bayesian() -> Iterator[Row]:
             continue
         error = float(np.abs(answer["marginals"][-1] - truth).max())
         agrees = error <= 1e-6 if method == "exact" else ours[method] <= 1.001 * error + 1e-6
-        yield {**row, "belief-propagation": error, "seconds": answer["seconds"], "passed": agrees}
+        yield {**row, "belief-propagation": error, "seconds": float(answer["seconds"][-1]), "passed": agrees}
 
 
 def best() -> Iterator[Row]:

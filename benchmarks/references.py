@@ -64,12 +64,15 @@ def exact(match: str) -> Iterator[Row]:
             continue
         value = result.upper / math.log(10)
         ours = [result.beliefs[region] for region in graph.single_regions.tolist()]
-        theirs = bf.read_mar(UAI / f"{name}.uai.MAR")
         row["log10 Z"] = value
         row["units"] = abs(value - reference) / six_digits(reference)
-        row["marginals"] = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
         row["seconds"] = time.perf_counter() - started
-        yield {**row, "passed": row["units"] <= 1.0 and row["marginals"] <= MARGINALS}
+        row["passed"] = row["units"] <= 1.0
+        if (answers := UAI / f"{name}.uai.MAR").exists():
+            theirs = bf.read_mar(answers)
+            row["marginals"] = max(float(np.abs(a - b).max()) for a, b in zip(ours, theirs, strict=True))
+            row["passed"] &= row["marginals"] <= MARGINALS
+        yield row
 
 
 def cover(match: str) -> Iterator[Row]:
@@ -159,7 +162,9 @@ COSTS: dict[str, float | None] = {
     "scen06.wcsp.xz": 3389.0,
     "GEOM40_6.wcsp.xz": None,
 }
-"""Least costs where no .ub file has them: README of the data (GeomSurf-7), published for toulbar2's benchmarks."""
+"""Least costs where no .ub file has them: README of the data (GeomSurf-7), published for toulbar2's benchmarks. What
+alarm.ub has is above the least cost, which pytoulbar2 gives as 3.086727.
+"""
 
 
 def best_labels(match: str) -> Iterator[Row]:

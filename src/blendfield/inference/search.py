@@ -15,7 +15,9 @@ RESTART_ROUNDS = 100
 LEAST_SHARE, MOST_SHARE = 0.05, 0.5
 """of the variables that get random labels at a restart"""
 MOST_VARIABLES = 50_000
-"""rounds times variables, between two certificates and between two looks at the clock"""
+"""rounds times variables, between two certificates and between two looks at the clock: in larger models block moves
+cost more than all the rest, and only restarts make them
+"""
 
 
 class LabelSearch:
@@ -27,7 +29,7 @@ class LabelSearch:
         self.monitor = monitor
         self.random = np.random.default_rng(0)
         self.cardinalities = bounds.models.program.graph.cardinalities
-        self.most_rounds = max(1, MOST_VARIABLES // max(1, len(self.cardinalities)))
+        self.most_rounds = MOST_VARIABLES // max(1, len(self.cardinalities))
         self._rounds = 0
 
     def improve(self) -> None:
@@ -35,7 +37,8 @@ class LabelSearch:
         if self.bounds.labels_are_best() or not self.monitor.labels_due():
             return
         rounds = min(ROUNDS_PER_CERTIFICATE * (self.monitor.certificates + 1), MOST_ROUNDS, self.most_rounds)
-        self._offer(self._search(self.bounds.labels, rounds))
+        if rounds:
+            self._offer(self._search(self.bounds.labels, rounds))
 
     def restart(self, times: int, reason: str) -> str:
         """Random labels for some variables of the best labelling and a search from there, while there is time.
@@ -52,7 +55,7 @@ class LabelSearch:
                     return reason
                 if self.monitor.late():
                     return "time_limit"
-                rounds = min(left, self.most_rounds)
+                rounds = min(left, max(1, self.most_rounds))
                 labels = self._search(labels, rounds)
                 left -= rounds
                 self._offer(labels)
