@@ -166,3 +166,21 @@ def test_warm_start_and_threads():
     assert bf.infer(graph, tables, initial=result, **options).iterations <= 2
     one, two = (bf.infer(graph, tables, threads=n, **options) for n in (1, 2))
     np.testing.assert_array_equal(one.messages.values, two.messages.values)
+
+
+@pytest.mark.parametrize("coupling", [0.5, 0.7, 1.5])
+def test_mixing_does_not_find_repelling_fixed_points(coupling):
+    """A magnet far below its critical temperature: the point with no preference repels plain propagation."""
+    graph = bf.grid_graph((12, 12), 2)
+    pairs, singles = graph.num_given, graph.num_variables
+    table = np.array([[coupling, -coupling], [-coupling, coupling]])
+    fields = np.random.default_rng(0).normal(scale=0.05, size=(singles, 2))
+    potentials = [
+        (np.arange(pairs), np.broadcast_to(table, (pairs, 2, 2)).copy()),
+        (np.arange(pairs, pairs + singles), fields),
+    ]
+    plain = bf.infer(graph, potentials, method="belief-propagation", acceleration=None)
+    mixed = bf.infer(graph, potentials, method="belief-propagation")
+    assert plain.converged
+    assert mixed.converged
+    np.testing.assert_allclose(mixed.upper, plain.upper, rtol=1e-5)

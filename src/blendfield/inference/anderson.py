@@ -101,6 +101,10 @@ class History:
         self.gram[:, slot] = products
         return float(products[slot])
 
+    def turned(self) -> bool:
+        """The residual remembered last points against the one before; also where it is the only one."""
+        return len(self.order) < 2 or bool(self.gram[self.order[-1], self.order[-2]] < 0.0)
+
     def mix(self) -> bool:
         """Move the messages to the mixed point; False, with nothing done, when there is nothing to combine."""
         weights = self.weights()

@@ -159,8 +159,14 @@ class DampedSweeper:
     SCRATCH = 2
     """slots of the history beyond those mixed: x and T(x)"""
     PATIENCE = 3
-    """plain steps with growing residuals before the step is halved"""
+    """plain steps that turn back, with growing residuals, before the step is halved"""
+    STRAIGHT = 0.2
+    """what a growing residual counts that does not turn back: it may lead away from a fixed point that repels"""
     LEAST_STEP = 1 / 16
+    CONTRACTIONS = 6
+    """residuals in a row that have to fall before steps are mixed, unless the step is the least: mixing finds fixed
+    points that repel plain steps, too
+    """
 
     def __init__(self, problem: Problem, history: History, damping: float | None = None) -> None:
         """`damping`: share of the old messages that stays, the step is 1 - damping; None: found on the way."""
@@ -173,7 +179,8 @@ class DampedSweeper:
     def restart(self) -> None:
         self.history.clear()
         self.residual = math.inf
-        self.growths = 0
+        self.growths = 0.0
+        self.falls = 0
         self.mixed = False
 
     def sweep(self) -> None:
@@ -192,18 +199,21 @@ class DampedSweeper:
             self.history.forget_newest()
             self.history.restore_latest()
             self.mixed = False
+            self.falls = 0
             return
+        self.falls = self.falls + 1 if residual < self.residual else 0
         if not self.mixed and residual >= self.residual:
-            self.growths += 1
+            self.growths += 1.0 if self.history.turned() else self.STRAIGHT
             if self.growths >= self.PATIENCE and self.step > self.least_step:
                 self.step /= 2.0
                 self.history.clear()
-                self.growths = 0
+                self.growths = 0.0
         self.residual = residual
         self.mixed = False
 
     def advance(self) -> None:
-        self.mixed = self.history.mix()
+        settling = self.falls >= self.CONTRACTIONS or self.step <= self.least_step < 1.0
+        self.mixed = settling and self.history.mix()
 
     def recover(self) -> None:
         self.history.restore_latest()
