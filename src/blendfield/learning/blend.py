@@ -23,6 +23,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Engine, Evaluation, Request
 from blendfield.inference.anderson import mixing_weights
 from blendfield.learning.regularisers import Regulariser
+from blendfield.model.inner import inner_products
 
 STEPS = np.array([0.6, 0.3, 0.1, 0.03, 0.01, 1e-3, 1e-5])
 """tried together when a step in w went too far"""
@@ -251,7 +252,7 @@ class Blend:
             return None
         used = list(self._images)
         residuals = np.stack([self._residuals[slot] for slot in used])
-        gram = self._gram[np.ix_(used, used)] + (residuals * metric) @ residuals.T
+        gram = self._gram[np.ix_(used, used)] + inner_products(residuals * metric, residuals)
         weights = mixing_weights(gram, self.options.regularisation)
         if weights is None:
             return None

@@ -26,6 +26,7 @@ from blendfield.learning.completion import Completion
 from blendfield.learning.consistency import Consistency
 from blendfield.learning.shared import Shared
 from blendfield.model.feature_map import FeatureMap
+from blendfield.model.inner import inner
 from blendfield.model.losses import loss_table, true_entries
 from blendfield.model.sample import Sample
 from blendfield.model.weights import WeightLayout
@@ -112,7 +113,7 @@ class Chunk:
     def _truth(self, weights: FloatArray, epsilon: float | None = None) -> float:
         """sum_r theta_r(y_r), and the entropy of the completion at `epsilon` (default: the problem's)."""
         temperature = self.problem.epsilon if epsilon is None else epsilon
-        return float(self.true_moments @ weights) + self.true_base + temperature * self.true_entropy
+        return inner(self.true_moments, weights) + self.true_base + temperature * self.true_entropy
 
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
         """See `engines.protocol.Engine.complete`."""
@@ -256,7 +257,7 @@ class Chunk:
             return Trial(np.array(values), unknown, unknown)
         self.potentials.set_weights(weights)
         value, slope, curvature = self.potentials.trial(direction, steps)
-        fall = float(self.true_moments @ direction)
+        fall = inner(self.true_moments, direction)
         return Trial(value - self._truth(weights) - steps * fall, slope - fall, curvature)
 
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:

@@ -20,6 +20,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Certificate
 from blendfield.learning.regularisers import Regulariser
 from blendfield.learning.simplex import solve_simplex
+from blendfield.model.inner import inner
 
 GOLDEN = (math.sqrt(5.0) - 1.0) / 2.0
 RECENT = 16
@@ -32,9 +33,9 @@ ROUNDING = 1e-14
 
 def height_of(certificate: Certificate, weights: FloatArray) -> float:
     """h = F - divergence - w.z of a certificate at these weights, without regulariser; rounding must not lift it."""
-    inner = float(weights @ certificate.moments)
-    terms = abs(certificate.value) + certificate.divergence + abs(inner)
-    return certificate.value - certificate.divergence - inner - ROUNDING * terms
+    slope = inner(weights, certificate.moments)
+    terms = abs(certificate.value) + certificate.divergence + abs(slope)
+    return certificate.value - certificate.divergence - slope - ROUNDING * terms
 
 
 class DualPoint:
@@ -53,7 +54,7 @@ class DualPoint:
     def forget(self) -> None:
         """Keep the mixture only."""
         self._recent.clear()
-        corner = float(self.moments @ (self.moments / self.regulariser.strength)) if self.regulariser.quadratic else 0.0
+        corner = inner(self.moments, self.moments / self.regulariser.strength) if self.regulariser.quadratic else 0.0
         self._heights, self._products = np.array([self.height]), np.array([[corner]])
 
     def add(self, height: float, moments: FloatArray) -> None:
@@ -71,10 +72,10 @@ class DualPoint:
             keep = np.arange(RECENT + 1) != 1
             self._heights, self._products = self._heights[keep], self._products[np.ix_(keep, keep)]
         scaled = moments / self.regulariser.strength
-        row = np.array([float(other @ scaled) for other in (self.moments, *self._recent)])
+        row = np.array([inner(other, scaled) for other in (self.moments, *self._recent)])
         self._recent.append(moments)
         self._heights = np.append(self._heights, height)
-        self._products = np.block([[self._products, row[:, None]], [row, np.array([float(moments @ scaled)])]])
+        self._products = np.block([[self._products, row[:, None]], [row, np.array([inner(moments, scaled)])]])
         start = np.zeros(len(row) + 1)
         start[0] = 1.0
         shares = solve_simplex(self._products, self._heights, start, 0.0, STEPS)
@@ -83,7 +84,7 @@ class DualPoint:
             if share > 0:
                 mixed += share * other
         mixed_height = float(shares @ self._heights)
-        square = float(mixed @ (mixed / self.regulariser.strength))
+        square = inner(mixed, mixed / self.regulariser.strength)
         value = mixed_height - 0.5 * square
         if not value > self.value:
             return

@@ -17,6 +17,7 @@ from blendfield.backends.protocol import FloatArray
 from blendfield.engines.protocol import Certificate, Engine, Request
 from blendfield.learning.blend import BlendOptions, BlendState
 from blendfield.learning.regularisers import Regulariser
+from blendfield.model.inner import inner
 
 BoolArray = npt.NDArray[np.bool_]
 MEMORY = 20
@@ -118,12 +119,12 @@ class QuasiNewton:
         point = self._trial_point()
         primal, gradient, _ = self._evaluate(point, False)
         moved = point - self._point
-        fall = float(self._slope @ moved)
+        fall = inner(self._slope, moved)
         slack = self.options.slack * max(1.0, abs(state.primal))
         if primal <= state.primal + SUFFICIENT * fall + slack:
             change = gradient - self._gradient
-            curvature = float(moved @ change)
-            if curvature > 1e-12 * math.sqrt(float(moved @ moved) * float(change @ change)):
+            curvature = inner(moved, change)
+            if curvature > 1e-12 * math.sqrt(inner(moved, moved) * inner(change, change)):
                 self._pairs.append((moved, change, curvature))
             self._take(point, min(primal, state.primal), gradient)
             return True
@@ -148,7 +149,7 @@ class QuasiNewton:
         direction = -self._times_inverse_hessian(self._slope)
         part = direction[: len(self._kinked)]
         part[self._kinked & (part * self._slope[: len(part)] >= 0)] = 0.0
-        if not float(direction @ self._slope) < 0:
+        if not inner(direction, self._slope) < 0:
             self._pairs.clear()
             assert self._metric is not None
             direction = -self._slope / self._metric
@@ -182,13 +183,13 @@ class QuasiNewton:
         q = vector.copy()
         shares = []
         for s, y, sy in reversed(self._pairs):
-            share = float(s @ q) / sy
+            share = inner(s, q) / sy
             q -= share * y
             shares.append(share)
         q /= self._metric
         if self._pairs:
             _, y, sy = self._pairs[-1]
-            q *= sy / float(y @ (y / self._metric))
+            q *= sy / inner(y, y / self._metric)
         for (s, y, sy), share in zip(self._pairs, reversed(shares), strict=True):
-            q += (share - float(y @ q) / sy) * s
+            q += (share - inner(y, q) / sy) * s
         return q

@@ -15,6 +15,7 @@ from functools import cached_property
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
+from blendfield.model.inner import inner
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Regulariser:
 
     def value(self, weights: FloatArray) -> float:
         """h1(w)."""
-        return float(0.5 * (self.strength @ weights**2) + self.sparsity @ np.abs(weights))
+        return 0.5 * inner(self.strength, weights**2) + inner(self.sparsity, np.abs(weights))
 
     def project(self, weights: FloatArray) -> FloatArray:
         """The nearest weights with the right signs."""
@@ -98,5 +99,5 @@ def divergence(regulariser: Regulariser, weights: FloatArray, moments: FloatArra
             regulariser.strength[rest], regulariser.sparsity[rest], regulariser.lowest[rest], regulariser.highest[rest]
         )
         w, s = weights[rest], slope[rest]
-        total += max(0.0, part.value(w) + part.conjugate(s) - float(w @ s))
+        total += max(0.0, part.value(w) + part.conjugate(s) - inner(w, s))
     return total

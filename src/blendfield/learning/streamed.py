@@ -12,6 +12,7 @@ import numpy as np
 from blendfield.backends.protocol import FloatArray, RealArray
 from blendfield.engines.protocol import Certificate, Evaluation, Recipe, Request, SoftEvaluation, Trial
 from blendfield.engines.protocol import Chunk as AnyChunk
+from blendfield.model.inner import inner
 
 
 class StreamedChunk:
@@ -136,7 +137,7 @@ class StreamedChunk:
         products: FloatArray = np.zeros(self._slots)
         long = moved.astype(np.float64)
         for other in sorted(self._filled):
-            products[other] = float(long @ self._read(1 + 2 * other).astype(np.float64))
+            products[other] = inner(long, self._read(1 + 2 * other).astype(np.float64))
         return products
 
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:

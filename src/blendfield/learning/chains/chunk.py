@@ -14,6 +14,7 @@ from blendfield.graph import RegionGraph
 from blendfield.learning.chains import passes
 from blendfield.learning.chains.features import ChainFeatures
 from blendfield.learning.chains.passes import LongArray, Marginals, Positions
+from blendfield.model.inner import inner
 from blendfield.model.losses import loss_table
 from blendfield.model.pieces import Linear
 from blendfield.model.sample import Sample
@@ -166,7 +167,7 @@ class ChainChunk:
         return self.features.curvature(found.nodes, self._weights, self._num_pairs * mean * np.maximum(1.0 - mean, 0.0))
 
     def _value(self, values: FloatArray, weights: FloatArray) -> float:
-        return float(self._chain_weights @ values) - float(self.true_moments @ weights) - self.true_base
+        return float(self._chain_weights @ values) - inner(self.true_moments, weights) - self.true_base
 
 
 def chain_chunk(
