@@ -32,13 +32,15 @@ from blendfield.testing.learning_oracles import (
     learning_lp,
     learning_optimum,
 )
+from worst_figures import WorstFigures, worse
 
 SIZE, TRIPLES = 6, 4
 """weights, and how many of them belong to triples; the others to the block "tables\""""
 EPSILONS = (1.0, 0.3, 0.1)
 STRENGTHS = (0.1, 1.0, 10.0)
 SIGNS = {">=0": (0.0, np.inf), "<=0": (-np.inf, 0.0)}
-failures = 0
+figures = WorstFigures()
+row = figures.row
 
 
 @dataclass
@@ -78,22 +80,6 @@ class Problem:
     def fit(self, epsilon: float, C: Any, **options: Any) -> bf.BlendedLearner:
         options = {"tolerance": 1e-7, "max_iterations": 20000, "counting_numbers": self.numbers, **options}
         return bf.BlendedLearner(epsilon, C, **options).fit(self.samples)
-
-
-def row(what: str, worst: float, limit: float, count: int, started: float) -> None:
-    global failures
-    fails = not worst <= limit
-    failures += fails
-    print(
-        f"{what:<76} {worst:>9.2e}  limit {limit:.0e}  {count:>4} runs {time.perf_counter() - started:>6.1f}s"
-        f"{'  FAILS' if fails else ''}",
-        flush=True,
-    )
-
-
-def worse(so_far: float, figure: float) -> float:
-    """The larger; NaN counts as infinite."""
-    return max(so_far, np.inf if np.isnan(figure) else figure)
 
 
 def by_block(triples: float, tables: float) -> np.ndarray:
@@ -283,7 +269,7 @@ def main() -> None:
     options = parser.parse_args()
     for name in options.study or STUDIES:
         STUDIES[name](options.problems)
-    sys.exit(failures > 0)
+    sys.exit(figures.failures > 0)
 
 
 if __name__ == "__main__":

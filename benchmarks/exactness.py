@@ -25,24 +25,10 @@ from blendfield.testing import (
     random_region_graph,
     random_tables,
 )
+from worst_figures import WorstFigures, worse
 
-failures = 0
-
-
-def row(what: str, worst: float, limit: float, count: int, started: float) -> None:
-    global failures
-    fails = not worst <= limit
-    failures += fails
-    print(
-        f"{what:<78} {worst:>10.2e}  limit {limit:.0e}  {count:>4} problems {time.perf_counter() - started:>6.1f}s"
-        f"{'  FAILS' if fails else ''}",
-        flush=True,
-    )
-
-
-def worse(so_far: float, figure: float) -> float:
-    """The larger; NaN counts as infinite."""
-    return max(so_far, np.inf if np.isnan(figure) else figure)
+figures = WorstFigures()
+row = figures.row
 
 
 def numbers_of(name: str, graph: bf.RegionGraph, rng: np.random.Generator) -> np.ndarray:
@@ -150,7 +136,7 @@ def main() -> int:
     arguments = parser.parse_args()
     for study in (optima, zero, exact, forbidden):
         study(arguments.problems, arguments.backend)
-    return failures > 0
+    return figures.failures > 0
 
 
 if __name__ == "__main__":
