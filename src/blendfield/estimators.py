@@ -32,6 +32,7 @@ from blendfield.errors import (
     OptionError,
     nearest,
 )
+from blendfield.formats.shards import Shards
 from blendfield.graph import RegionGraph, chain_graph, components, grid_graph
 from blendfield.inference import Result
 from blendfield.inference.options import check_choice
@@ -155,19 +156,49 @@ class StructuredClassifier:
             Whatever else `BlendedLearner.fit` takes: checkpoint, resume, ...; initial may be a fitted classifier.
         """
         samples = self.samples(X, y, sample_weight)
-        if validation is not None:
-            training["validation"] = self._validation(validation)
+        return self._fit(samples, self._counting_numbers(samples), validation, training)
+
+    def fit_shards(self, shards: Shards, *, validation: Any = None, **training: Any) -> Self:
+        """Learn from samples in files that `write_shards` wrote of this kind of classifier, with its `record`: the
+        engine reads them, nobody else. Labels, features and names are those of the record; parameters that are in the
+        samples have to be the same here. Otherwise as `fit`.
+        """
+        record, where = shards.about, shards.paths[0]
+        if not isinstance(record, dict) or record.get("name") != type(self).__name__:
+            found = record.get("name") if isinstance(record, dict) else "no classifier"
+            raise OptionError(f"{where}: holds samples of {found!s:.60}; expected {type(self).__name__}")
+        self.check()
+        try:
+            inside = dict(record["samples"])
+            resolved = inside.pop("counting_numbers")
+            self._take_record(record)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise FileFormatError(f"{where}: the classifier is incomplete or damaged ({fault})") from fault
+        for name, theirs in inside.items():
+            ours = self._loss() if name == "loss" else getattr(self, name, None)
+            if ours != theirs:
+                raise OptionError(f"{where}: the samples were written with {name} = {theirs!r}; here it is {ours!r}")
         numbers = self.counting_numbers
         if isinstance(numbers, str) and numbers == "auto":
-            numbers = "bethe" if all(_is_forest(sample.graph) for sample in samples) else "cover"
+            numbers = resolved
+        return self._fit(shards, numbers, validation, training)
+
+    def _fit(self, samples: Sequence[Sample], counting_numbers: Any, validation: Any, training: dict[str, Any]) -> Self:
+        if validation is not None:
+            training["validation"] = self._validation(validation)
         if isinstance(start := training.get("initial"), StructuredClassifier):
             start._require_fit()
             if not np.array_equal(start.classes_, self.classes_):
                 raise OptionError("initial: that classifier has other labels, so its weights mean something else")
             training["initial"] = start.learner_
-        self.learner_ = self._learner(numbers).fit(samples, **training)
+        self.learner_ = self._learner(counting_numbers).fit(samples, **training)
         self._name_weights()
         return self
+
+    def _counting_numbers(self, samples: Sequence[Sample]) -> Any:
+        if not isinstance(self.counting_numbers, str) or self.counting_numbers != "auto":
+            return self.counting_numbers
+        return "bethe" if all(_is_forest(sample.graph) for sample in samples) else "cover"
 
     def samples(self, X: Any, y: Any, sample_weight: Any = None) -> list[Sample]:
         """What `fit` trains its learner on; sets classes_ and n_features_in_."""
@@ -195,15 +226,18 @@ class StructuredClassifier:
 
     def _labelled(self, structures: list[Structure], labels: list[Array], weights: list[float]) -> list[Sample]:
         """Samples with their loss; labels that are no class are unobserved."""
-        loss = self.loss
-        if loss == "auto":
-            loss = "hamming" if self.epsilon < 1 else None
+        loss = self._loss()
         samples = []
         for number, (structure, own, weight) in enumerate(zip(structures, labels, weights, strict=True)):
             place = np.searchsorted(self.classes_, own).clip(max=len(self.classes_) - 1)
             truth = np.where(self.classes_[place] == own, place, -1)
-            samples.append(self._sample(number, structure, truth, None if loss == "none" else loss, weight))
+            samples.append(self._sample(number, structure, truth, loss, weight))
         return samples
+
+    def _loss(self) -> str | None:
+        if self.loss == "auto":
+            return "hamming" if self.epsilon < 1 else None
+        return None if self.loss == "none" else self.loss
 
     def infer(self, X: Any, **options: Any) -> list[Inferred]:
         """Labels, marginals and bounds of every structure. Options as for `blendfield.infer`, by default those of
@@ -254,42 +288,59 @@ class StructuredClassifier:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, parameters and classes to one safetensors file."""
         self._require_fit()
-        classes: Any = self.classes_.tolist() if self.classes_.dtype.kind in "US" else self.classes_
+        self.learner_.estimator_ = self._record()  # type: ignore[attr-defined]
+        self.learner_.save(path)
+
+    def record(self, samples: Sequence[Sample]) -> dict[str, Any]:
+        """What `fit_shards` has to know of `samples`, as plain data for `write_shards`."""
+        of_learner = option_names(BlendedLearner)
+        own = {name: value for name, value in self.get_params().items() if name not in (*of_learner, "options")}
+        inside = {**own, "loss": self._loss(), "counting_numbers": self._counting_numbers(samples)}
+        return {**self._record(), "samples": inside}
+
+    def _record(self) -> dict[str, Any]:
         parameters = self.get_params()
         if self.options is not None:
             kept = {name: value for name, value in self.options.items() if name not in UNSAVED}
             parameters["options"] = kept or None
         names = self.feature_names_in_
-        self.learner_.estimator_ = {  # type: ignore[attr-defined]
+        return {
             "name": type(self).__name__,
             "parameters": parameters,
-            "classes": classes,
+            "classes": self.classes_.tolist() if self.classes_.dtype.kind in "US" else self.classes_,
             "features": self.n_features_in_,
             # There may be millions: as bytes they are no burden to those who read the heading only.
             "names": None if names is None else np.frombuffer(json.dumps(list(names)).encode(), np.uint8),
         }
-        self.learner_.save(path)
+
+    def _take_record(self, record: dict[str, Any]) -> None:
+        self.classes_ = np.asarray(record["classes"])
+        self.n_features_in_ = int(record["features"])
+        if (names := record.get("names")) is not None:
+            self.feature_names_in_ = json.loads(names.tobytes())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """The classifier that `save` wrote, of this class or one derived from it."""
         learner = BlendedLearner.load(path)
-        record = getattr(learner, "estimator_", None)
-        kinds = {kind.__name__: kind for kind in (cls, *cls.__subclasses__())}
-        if not isinstance(record, dict) or record.get("name") not in kinds:
-            found = record.get("name") if isinstance(record, dict) else "learner without classifier"
-            raise FileFormatError(f"{os.fspath(path)}: holds a {found!r:.60}; expected {', '.join(sorted(kinds))}")
-        try:
-            loaded: Self = kinds[record["name"]](**record["parameters"])
-            loaded.classes_ = np.asarray(record["classes"])
-            loaded.n_features_in_ = int(record["features"])
-            if (names := record.get("names")) is not None:
-                loaded.feature_names_in_ = json.loads(names.tobytes())
-        except (KeyError, TypeError, ValueError, AttributeError) as fault:
-            raise FileFormatError(f"{os.fspath(path)}: the classifier is incomplete or damaged ({fault})") from fault
+        loaded = cls.of_record(getattr(learner, "estimator_", None), os.fspath(path))
         loaded.learner_ = learner
         loaded._name_weights()
         return loaded
+
+    @classmethod
+    def of_record(cls, record: Any, where: str) -> Self:
+        """The classifier, of this class or one derived from it, that `record` describes; it has no weights yet."""
+        kinds = {kind.__name__: kind for kind in (cls, *cls.__subclasses__())}
+        if not isinstance(record, dict) or record.get("name") not in kinds:
+            found = record.get("name") if isinstance(record, dict) else "learner without classifier"
+            raise FileFormatError(f"{where}: holds a {found!r:.60}; expected {', '.join(sorted(kinds))}")
+        try:
+            made: Self = kinds[record["name"]](**record["parameters"])
+            made._take_record(record)
+        except (KeyError, TypeError, ValueError, AttributeError) as fault:
+            raise FileFormatError(f"{where}: the classifier is incomplete or damaged ({fault})") from fault
+        return made
 
     # What the classifiers differ in.
 

@@ -225,7 +225,7 @@ def test_show_tells_weights_of_other_learners(folder, capsys):
         ("C = 0.5", "C = ", "config.toml: no TOML: Invalid value (at line 6"),
         ('train = "train.npz"', "", "[data] lacks the key 'train'"),
         ('train = "train.npz"', "train = 3", "[data] train must be the name of a file"),
-        ('model = "model.safetensors"', "", "[output] lacks the key 'model'"),
+        ('model = "model.safetensors"', "", "give --output, or the key 'model' in [output]"),
         ('"model.safetensors"', '"nowhere/model"', "no such folder"),
         ("checkpoint_every = 5", "checkpoint_every = 0", "[output] checkpoint_every must be an integer >= 1"),
         ("train.npz", "absent.npz", "absent.npz: No such file"),
@@ -256,7 +256,7 @@ def test_data_that_make_no_sense(folder, capsys):
     assert "train.npz: lacks the key 'labels'" in fault(["train", "config.toml"], capsys)
     np.savez("train.npz", **structures("chain"))
     change(folder, 'checkpoint = "run.checkpoint"', "")
-    assert "--resume needs the key 'checkpoint'" in fault(["train", "config.toml", "--resume"], capsys)
+    assert "--resume needs --checkpoint, or the key 'checkpoint'" in fault(["train", "config.toml", "--resume"], capsys)
 
 
 def test_every_key_is_an_option_of_the_classifier(folder):
@@ -267,13 +267,91 @@ def test_every_key_is_an_option_of_the_classifier(folder):
     assert (learner.sweeps, learner.threads, learner.dtype, learner.tolerance) == (2, 1, "float32", 0.5)
 
 
-def test_shards_hold_what_training_sees(folder, capsys):
+def test_shards_are_learned_from(folder, capsys):
+    """A folder, a pattern and files give the classifier that their source gives."""
     assert main(["shard", "config.toml", "shards", "--entries", "60"]) == 0
     assert "12 samples in" in capsys.readouterr().out
-    assert main(["train", "config.toml", "-q"]) == 0
-    shards = bf.Shards("shards")
-    learner = bf.BlendedLearner(C=0.5, counting_numbers="bethe").fit(shards)
-    trained = bf.ChainClassifier.load("model.safetensors").learner_
-    assert abs(learner.primal_ - trained.primal_) <= 2e-6 * trained.primal_
+    assert main(["train", "config.toml", "-q", "--json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    files = sorted(f"shards/{name}" for name in os.listdir("shards"))
+    assert len(files) > 2
+    for source in (["shards"], ["shards/*.safetensors"], files):
+        assert main(["train", *source, "-q", "-o", "sharded.safetensors", "--json"]) == 0
+        facts = json.loads(capsys.readouterr().out)
+        assert facts["converged"]
+        assert abs(facts["primal"] - expected["primal"]) <= 2e-6 * expected["primal"]
+        for name in ("kind", "labels", "features", "structures", "weights"):
+            assert facts[name] == expected[name]
+    answers = []
+    for model in ("model.safetensors", "sharded.safetensors"):
+        assert main(["predict", model, "test.npz"]) == 0
+        answers.append(capsys.readouterr().out)
+    assert answers[0] == answers[1]
     assert main(["shard", "config.toml", "shards"]) == 2
     assert "a new or empty folder" in capsys.readouterr().err
+
+
+def test_a_configuration_may_name_shards(folder, capsys):
+    (folder / "train.txt").write_text("X\tyes\tsize:2\nY\tno\n\nX\tyes\n")
+    (folder / "test.txt").write_text("X\tyes\tnever seen\nY\tno\n")
+    change(folder, "train.npz", "train.txt")
+    assert main(["shard", "config.toml", "shards"]) == 0
+    change(folder, 'train = "train.txt"', 'train = "shards"\nvalidation = "test.txt"')
+    assert main(["train", "config.toml", "-q", "--C", "0.1"]) == 0
+    assert "% on the validation set" in capsys.readouterr().out
+    model = StructuredClassifier.load("model.safetensors")
+    assert model.feature_names_in_ == ["yes", "size", "no"]
+    assert model.C == 0.1
+    change(folder, 'validation = "test.txt"', "")
+    change(folder, 'kind = "chain"', 'kind = "grid"')
+    assert "holds samples of ChainClassifier; expected GridClassifier" in fault(["train", "config.toml"], capsys)
+    change(folder, 'kind = "grid"', 'kind = "chain"\nepsilon = 0.5')
+    assert "were written with loss = None; here it is 'hamming'" in fault(["train", "config.toml"], capsys)
+
+
+def test_a_run_over_shards_in_two_parts_is_the_same_run(folder, capsys):
+    assert main(["shard", "config.toml", "shards", "--entries", "60"]) == 0
+    train = ["train", "shards", "-q", "--memory-limit", "20000"]
+    assert main([*train, "-o", "whole.safetensors", "--checkpoint", "one"]) == 0
+    assert main([*train, "-o", "parts.safetensors", "--checkpoint", "two", "--max-iterations", "3"]) == 1
+    assert main([*train, "-o", "parts.safetensors", "--checkpoint", "two", "--resume"]) == 0
+    one, two = (StructuredClassifier.load(name).learner_ for name in ("whole.safetensors", "parts.safetensors"))
+    assert one.weights_.tobytes() == two.weights_.tobytes()
+    assert "--resume needs --checkpoint" in fault(["train", "shards", "-o", "x", "--resume"], capsys)
+
+
+def test_shards_of_samples_of_ones_own(folder, capsys):
+    graph = bf.chain_graph(3, 2)
+    rng = np.random.default_rng(0)
+    samples = [
+        bf.Sample(graph, [bf.TiedLinear("x", graph.single_regions, rng.standard_normal((3, 2)))], rng.integers(0, 2, 3))
+        for _ in range(8)
+    ]
+    bf.write_shards("own", samples, entries=50)
+    found = ["train", "own", "-q", "-o", "own.safetensors", "--C", "0.3", "--counting-numbers", "cover"]
+    assert main([*found, "--epsilon", "0.5"]) == 0
+    assert "weights of a shards model, from 8 structures" in capsys.readouterr().out
+    here = bf.BlendedLearner(0.5, C=0.3, counting_numbers="cover").fit(samples)
+    there = bf.BlendedLearner.load("own.safetensors")
+    assert (there.C, there.epsilon, there.counting_numbers) == (0.3, 0.5, "cover")
+    assert abs(here.primal_ - there.primal_) <= 2e-6 * here.primal_
+
+
+def test_shards_that_make_no_sense(folder, capsys):
+    assert main(["shard", "config.toml", "shards", "--entries", "60"]) == 0
+    change(folder, 'kind = "chain"', 'kind = "chain"\nintercept = false')
+    assert main(["shard", "config.toml", "others", "--entries", "60"]) == 0
+    to = ["-o", "model.safetensors"]
+    assert "shards: lacks the file to write" in fault(["train", "shards"], capsys).replace("/00000.safetensors", "")
+    assert "none/*: no shard has such a name" in fault(["train", "none/*", *to], capsys)
+    assert "none.safetensors: No such file" in fault(["train", "none.safetensors", *to], capsys)
+    assert "expected one CONFIG.toml, or shards" in fault(["train", "config.toml", "shards"], capsys)
+    message = fault(["train", "shards", "others", *to], capsys)
+    assert "others/00000.safetensors: belongs to another training set than" in message
+    os.mkdir("empty")
+    assert "empty: no complete set of shards: 00000.safetensors is missing" in fault(["train", "empty", *to], capsys)
+    os.remove("shards/00001.safetensors")
+    assert "shards: no complete set of shards: 00001.safetensors is missing" in fault(["train", "shards", *to], capsys)
+    whole = (folder / "others" / "00001.safetensors").read_bytes()
+    (folder / "others" / "00001.safetensors").write_bytes(whole[:-5])
+    assert "00001.safetensors: the file is cut off" in fault(["train", "others", *to], capsys)

@@ -19,6 +19,7 @@ from blendfield.engines.cluster import Cluster
 from blendfield.engines.local import LocalEngine
 from blendfield.engines.protocol import MessagesLost, Request
 from blendfield.engines.ray_engine import RayEngine
+from blendfield.formats import shards
 from blendfield.learning.compile import recipes_of
 from blendfield.learning.learner import BlendedLearner
 from blendfield.learning.parts_inference import infer_in_parts
@@ -305,3 +306,9 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     here, there = capsys.readouterr().out.splitlines()[1::5]
     assert here.startswith("primal")
     assert here == there
+    # Shards are read by the workers: the driver must not open one for more than its heading.
+    assert main(["shard", "config.toml", "shards", "--entries", "20"]) == 0
+    capsys.readouterr()
+    monkeypatch.setattr(shards, "_samples", None)
+    assert main(["train", "shards", "-q", "-o", "sharded.safetensors", *remote]) == 0
+    assert capsys.readouterr().out.splitlines()[1] == there

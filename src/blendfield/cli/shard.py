@@ -1,6 +1,7 @@
 """Write the training samples of a configuration as shards, from which workers read what they need.
 
-CONFIG.toml is that of `blendfield train`; the folder must be new or empty (docs/scale-out.md).
+CONFIG.toml is that of `blendfield train`; the folder must be new or empty. `blendfield train FOLDER` learns from it
+(docs/scale-out.md).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     given = read_configuration(arguments.configuration, {})
     training, _ = read_data(given)
     samples = given.classifier.samples(training.X, training.y, training.weights)
-    write_shards(arguments.folder, samples, arguments.entries)
+    given.classifier.feature_names_in_ = training.names
+    write_shards(arguments.folder, samples, arguments.entries, given.classifier.record(samples))
     print(f"{arguments.folder}: {Shards(arguments.folder)!r}")
     return 0

@@ -2,11 +2,11 @@
 
 A folder holds shards `00000.safetensors`, `00001.safetensors`, ..., each with some hundred samples:
 
-metadata   format "blendfield.samples", format_version, and as JSON blocks (the weights that the features need: name,
-           kind and shape), graphs [{cardinalities, region_offsets, region_variables, edge_parents, edge_children,
-           num_given}] and samples [{graph, labels, loss, weight, positions, fixed, features}] in order, where features
-           are [{name, kind, shape, pieces}] and a piece is what `model.pieces` says, by field; arrays are
-           {"tensor": name}
+metadata   format "blendfield.samples", format_version, and as JSON about (plain data of whoever wrote the set, the same
+           in all shards; may be absent), blocks (the weights that the features need: name, kind and shape), graphs
+           [{cardinalities, region_offsets, region_variables, edge_parents, edge_children, num_given}] and samples
+           [{graph, labels, loss, weight, positions, fixed, features}] in order, where features are [{name, kind,
+           shape, pieces}] and a piece is what `model.pieces` says, by field; arrays are {"tensor": name}
 tensors    sizes int64 [samples] (table entries of each), digests uint8 [samples, 16], and the arrays. Arrays that are
            the same in several samples are there once.
 
@@ -43,15 +43,17 @@ MOST_SAMPLES = 1000
 """of a shard: its heading is read as a whole"""
 KINDS: dict[str, type[Piece]] = {"terms": Terms, "rows": Rows, "linear": Linear}
 GRAPH = ("cardinalities", "region_offsets", "region_variables", "edge_parents", "edge_children")
+Source = str | os.PathLike[str]
 
 
 # Writing.
 
 
-def write_shards(folder: str | os.PathLike[str], samples: Iterable[Sample], entries: int = ENTRIES) -> int:
+def write_shards(folder: Source, samples: Iterable[Sample], entries: int = ENTRIES, about: Any = None) -> int:
     """Write labelled samples to a new or empty folder, in shards of about `entries` table entries; how many shards.
 
-    `samples` may be a generator: no more than one shard is held in memory.
+    `samples` may be a generator: no more than one shard is held in memory. `about`: plain data (numbers, strings,
+    lists, mappings, arrays) that `Shards.about` gives back.
     """
     os.makedirs(folder, exist_ok=True)
     if os.listdir(folder):
@@ -63,17 +65,17 @@ def write_shards(folder: str | os.PathLike[str], samples: Iterable[Sample], entr
             raise OptionError(f"sample {number}: expected a Sample; got {type(sample).__name__}")
         size = int(sample.graph.table_offsets[-1])
         if part and (held + size > entries or len(part) == MOST_SAMPLES):
-            _write_shard(folder, count, part)
+            _write_shard(folder, count, part, about)
             part, held, count = [], 0, count + 1
         part.append(sample)
         held += size
     if part:
-        _write_shard(folder, count, part)
+        _write_shard(folder, count, part, about)
         count += 1
     return count
 
 
-def _write_shard(folder: str | os.PathLike[str], number: int, samples: Sequence[Sample]) -> None:
+def _write_shard(folder: Source, number: int, samples: Sequence[Sample], about: Any) -> None:
     tensors = _Distinct()
     graphs: dict[int, int] = {}
     described, packed_graphs = [], []
@@ -93,6 +95,8 @@ def _write_shard(folder: str | os.PathLike[str], number: int, samples: Sequence[
         "samples": to_text(described),
     }
     arrays = {**tensors.arrays, "sizes": sizes, "digests": digests(samples)}
+    if about is not None:
+        metadata["about"] = to_text(pack(about, "about", arrays))
     write_tensors(os.path.join(folder, f"{number:05d}.safetensors"), arrays, metadata)
 
 
@@ -159,26 +163,35 @@ def _described_piece(piece: Piece, tensors: _Distinct) -> Any:
 class Shards(Sequence[Sample]):
     """The samples of a folder, or some of them: nothing but headings is held; a sample is read when it is asked for."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        """FileFormatError for a folder without shards, or with one that is damaged."""
-        names = sorted(name for name in os.listdir(folder) if name.endswith(".safetensors"))
-        expected = [f"{number:05d}.safetensors" for number in range(len(names))]
-        if not names or names != expected:
-            missing = next((name for name in expected if name not in names), "00000.safetensors")
-            raise FileFormatError(f"{os.fspath(folder)}: no complete set of shards: {missing} is missing")
-        self.paths = [os.path.join(folder, name) for name in names]
+    def __init__(self, source: Source | Sequence[Source]) -> None:
+        """`source`: a folder, a shard, or several of them, in this order.
+
+        FileFormatError for a folder without shards, for one that is damaged, and for shards that do not belong
+        together.
+        """
+        sources = [source] if isinstance(source, (str, os.PathLike)) else source
+        self.paths = [path for one in sources for path in _paths_of(os.path.abspath(one), os.fspath(one))]
+        if not self.paths:
+            raise FileFormatError("no shards were given")
         sizes, found, layouts = [], [], []
-        for path in self.paths:
+        self.about: Any = None
+        """what `write_shards` was told of the set"""
+        for number, path in enumerate(self.paths):
             file = _opened(path)
             own, rows = _heading(file)
             sizes.append(own)
             found.append(rows)
             layouts.append(_layout(file))
+            about = from_metadata(file, "about") if "about" in file.metadata else None
+            if number == 0:
+                self.about = about
+            elif not _equal(about, self.about):
+                raise FileFormatError(f"{path}: belongs to another training set than {self.paths[0]}")
         self.sizes: npt.NDArray[np.int64] = np.concatenate(sizes)
         """int64 [N]: table entries of every sample"""
         self.digests: npt.NDArray[np.uint8] = np.concatenate(found)
         """uint8 [N, 16], as `model.digest.digests` makes them"""
-        self.layout = WeightLayout.merged(layouts, [f"shard {name}" for name in names])
+        self.layout = WeightLayout.merged(layouts, [f"shard {os.path.basename(path)}" for path in self.paths])
         counts = [len(own) for own in sizes]
         self._shard = np.repeat(np.arange(len(counts)), counts)
         self._place = np.concatenate([np.arange(count) for count in counts])
@@ -193,7 +206,7 @@ class Shards(Sequence[Sample]):
     def __getitem__(self, number: int | slice) -> Sample | Shards:
         if isinstance(number, slice):
             part = Shards.__new__(Shards)
-            part.paths, part.layout = self.paths, self.layout
+            part.paths, part.layout, part.about = self.paths, self.layout, None
             part.sizes, part.digests = self.sizes[number], self.digests[number]
             part._shard, part._place = self._shard[number], self._place[number]
             return part
@@ -206,6 +219,25 @@ class Shards(Sequence[Sample]):
 
     def __repr__(self) -> str:
         return f"Shards({len(self)} samples in {len(set(self._shard.tolist()))} files, {self.layout!r})"
+
+
+def _paths_of(path: str, given: str) -> list[str]:
+    """A shard, or all of a folder."""
+    if not os.path.isdir(path):
+        return [path]
+    names = sorted(name for name in os.listdir(path) if name.endswith(".safetensors"))
+    expected = [f"{number:05d}.safetensors" for number in range(len(names))]
+    if not names or names != expected:
+        missing = next((name for name in expected if name not in names), "00000.safetensors")
+        raise FileFormatError(f"{given}: no complete set of shards: {missing} is missing")
+    return [os.path.join(path, name) for name in names]
+
+
+def _equal(one: Any, other: Any) -> bool:
+    """Of plain data with arrays inside."""
+    tensors: tuple[dict[str, Array], dict[str, Array]] = {}, {}
+    texts = [to_text(pack(value, "about", own)) for value, own in zip((one, other), tensors, strict=True)]
+    return texts[0] == texts[1] and all(np.array_equal(array, tensors[1][name]) for name, array in tensors[0].items())
 
 
 def _opened(path: str) -> TensorFile:
