@@ -6,6 +6,10 @@ from learning_models import random_problem
 from scipy.optimize import minimize
 
 import blendfield as bf
+from blendfield.applications.denoising.configuration import DenoisingConfiguration
+from blendfield.applications.denoising.methods import error
+from blendfield.applications.denoising.model import samples
+from blendfield.applications.denoising.task import experiments
 from blendfield.learning import GradientTrainer, PseudoLikelihoodTrainer
 from blendfield.learning.rivals.batch import Batch
 from blendfield.learning.rivals.optimisers import MetaDescent
@@ -189,3 +193,20 @@ def test_quasi_newton_steps_get_past_the_fixed_points_of_propagation():
     assert trained.objective_ < 20
     wrong = [(found != base.ravel()).mean() for found in trained.predict(samples)]
     assert np.mean(wrong) < 0.06
+
+
+def test_meta_steps_do_not_grow_with_images():
+    """Gradients, and with them g v, grow with the number of pixels."""
+    images = experiments(DenoisingConfiguration(size=24, copies=25), "gaussian", "B")[0].training
+    rival = GradientTrainer(
+        "belief-propagation",
+        "smd",
+        C=0.1,
+        step=0.5 / (5 * 24**2),
+        max_iterations=5,
+        inference_tolerance=1e-3,
+        inference_iterations=30,
+        restart_messages=False,
+    ).fit(samples(images, "tied"))
+    assert rival.stop_reason_ == "max_iterations"
+    assert error(rival, "tied", images) < 4  # single pixels alone: 4.6

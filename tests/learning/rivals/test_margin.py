@@ -13,6 +13,7 @@ TRAINERS = (
     lambda **options: CuttingPlaneTrainer(tolerance=1e-7, **options),
     lambda **options: FrankWolfeTrainer(tolerance=1e-4, max_iterations=2000, batch_size=2, **options),
     lambda **options: SubgradientTrainer(tolerance=0.0, max_iterations=400, batch_size=2, **options),
+    lambda **options: SubgradientTrainer(tolerance=0.0, max_iterations=400, batch_size=2, step=0.1, **options),
 )
 
 
@@ -82,3 +83,5 @@ def test_errors():
             trainer(inference_iterations=0)
     with pytest.raises(bf.OptionError, match="gap_every"):
         FrankWolfeTrainer(gap_every=0)
+    with pytest.raises(bf.OptionError, match="step must be None or a number > 0"):
+        SubgradientTrainer(step=0.0)

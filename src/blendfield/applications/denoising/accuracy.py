@@ -14,7 +14,7 @@ import numpy.typing as npt
 from blendfield.applications.cells import Cell, Result, Tell, finite
 from blendfield.applications.denoising import simple
 from blendfield.applications.denoising.configuration import C_GRID, MODELS, DenoisingConfiguration
-from blendfield.applications.denoising.methods import METHODS, STEPS, Setting, error, predict, train
+from blendfield.applications.denoising.methods import METHODS, STEPS, Setting, error, limits, predict, train
 from blendfield.applications.denoising.task import Experiment, NoisyImage, base_pictures, experiments
 from blendfield.errors import BlendfieldError
 from blendfield.reports import grey_image
@@ -128,7 +128,8 @@ def _choice_cell(
         tried = [[setting.C, setting.step, wrong] for setting, wrong in zip(settings, errors, strict=True)]
         return {"C": best.C, "step": best.step, "tried": tried}
 
-    inputs = inputs_of(configuration, noise=noise, protocol=protocol, C=configuration.C, loss=configuration.loss)
+    knobs = {"noise": noise, "protocol": protocol, "C": configuration.C, "loss": configuration.loss}
+    inputs = inputs_of(configuration, **knobs, **limits(method))
     name = row_name(noise, protocol, method, model, configuration.loss, "choice")
     return Cell(name, inputs, work, cost=METHODS[method].cost * (len(STEPS) if like else len(C_GRID)) * 0.4)
 
@@ -191,7 +192,8 @@ def _row_cell(
             **(_shown(experiment.testing[0], found[0]) if method == "blend" else {}),
         }
 
-    inputs = inputs_of(configuration, noise=noise, protocol=protocol, C=configuration.C, loss=loss, number=number)
+    knobs = {"noise": noise, "protocol": protocol, "C": configuration.C, "loss": loss, "number": number}
+    inputs = inputs_of(configuration, **knobs, **limits(method))
     return Cell(row_name(noise, protocol, method, model, loss, number), inputs, work, METHODS[method].cost)
 
 

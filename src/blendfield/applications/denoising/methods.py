@@ -27,7 +27,7 @@ FULL_STEPS = 30
 """steps of L-BFGS at most"""
 ROUNDS = 30
 """of stochastic methods over the training set; SMD takes two gradients per batch"""
-MARGIN_ROUNDS = 3
+MARGIN_ROUNDS = 10
 """of the subgradient method, whose every gradient is a search for the best labels"""
 SWEEPS = 30
 """of belief propagation or mean field for one gradient, at most. SGD and SMD go on from the messages of the round
@@ -111,6 +111,7 @@ def _pseudo_likelihood(configuration: DenoisingConfiguration, setting: Setting, 
 def _svm(configuration: DenoisingConfiguration, setting: Setting, tell: Tell | None) -> Predictor:
     return SubgradientTrainer(
         C=setting.C,
+        step=setting.step,
         tolerance=TOLERANCE,
         max_iterations=MARGIN_ROUNDS,
         inference_iterations=SWEEPS,
@@ -130,8 +131,16 @@ METHODS = {
     "mf-sgd": Method("mean field, SGD", _gradient("mean-field", "sgd"), like="mf-lbfgs", cost=8),
     "mf-smd": Method("mean field, SMD", _gradient("mean-field", "smd"), like="mf-lbfgs", cost=16),
     "pseudo-likelihood": Method("pseudo-likelihood", _pseudo_likelihood, cost=2),
-    "svm": Method("structured SVM, subgradient", _svm, True, cost=10),
+    "svm": Method("structured SVM, subgradient", _svm, True, like="blend", cost=10),
 }
+
+
+def limits(name: str) -> dict[str, Any]:
+    """What the results of a rival depend on besides the knobs; nothing for the blend."""
+    if name == "blend":
+        return {}
+    given = (STEPS, MOST_PASSES, FULL_STEPS, ROUNDS, MARGIN_ROUNDS, SWEEPS, LINE_SEARCH_SWEEPS, TOLERANCE)
+    return {"limits": list(given)}
 
 
 def train(

@@ -195,8 +195,9 @@ def _note_on_limits(configuration: DenoisingConfiguration) -> str:
     return (
         chosen + f"The blend stops at a certified relative gap of {configuration.tolerance:g} or after "
         f"{configuration.max_iterations} iterations. Limits of the rivals: L-BFGS {methods.FULL_STEPS} steps, SGD and "
-        f"SMD {methods.ROUNDS} rounds over the training images in batches of 5 with a first step chosen like C from "
-        f"{', '.join(f'{step:g}' for step in methods.STEPS)}, the subgradient method {methods.MARGIN_ROUNDS} rounds, "
+        f"SMD {methods.ROUNDS} rounds over the training images, the subgradient method {methods.MARGIN_ROUNDS}, all "
+        "three in batches of 5 with a first step chosen like C from "
+        f"{', '.join(f'{step:g}' for step in methods.STEPS)} (at the C of L-BFGS and of the blend); "
         f"{methods.SWEEPS} sweeps of their inference for a gradient ({methods.LINE_SEARCH_SWEEPS} for LBP with "
         f"L-BFGS), {methods.MOST_PASSES:,} passes over all tables, a relative tolerance of {methods.TOLERANCE:g}. "
         "Likelihood methods train without loss, the support vector machine with it."

@@ -46,7 +46,7 @@ class GradientTrainer(RivalTrainer):
     step
         SGD: step / (1 + step C' t) in step t, C' the share of C that a batch has. SMD: the first step of every weight.
     meta_step, memory
-        mu and lambda of SMD (see `optimisers`).
+        mu and lambda of SMD (see `optimisers`); mu for an objective per variable, since g v grows with their number.
     tolerance
         L-BFGS stops when sum_k g_k^2 / (2 C_k) <= tolerance * max(1, |objective|): with exact inference this bounds the
         distance to the optimum. The others when an iteration changes the objective by no more than that.
@@ -136,7 +136,8 @@ class GradientTrainer(RivalTrainer):
         share = max(len(batch) for batch in batches) / len(run.samples)
         if self.optimiser == "sgd":
             return minimise_stochastic(run, parts, StochasticGradient(self.step, share * float(run.strength.mean())))
-        return minimise_stochastic(run, parts, MetaDescent(self.step, self.meta_step, self.memory))
+        meta_step = self.meta_step / max(batch.graph.num_variables for batch in batches)
+        return minimise_stochastic(run, parts, MetaDescent(self.step, meta_step, self.memory))
 
     def _objective(self, run: Run, batch: Batch, share: float) -> Value:
         """The objective of one batch, with its share of the regulariser."""

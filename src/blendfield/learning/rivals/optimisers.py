@@ -23,8 +23,9 @@ from blendfield.learning.rivals.trainer import Run
 Value = Callable[[FloatArray], tuple[float, FloatArray]]
 """w -> (f, g)"""
 
-DIFFERENCE = 1e-3
-"""length of the step, relative to max(1, |w|), by which H v is measured"""
+DIFFERENCE = 3e-2
+"""length of the step, relative to max(1, |w|), by which H v is measured: long enough to rise above what inference that
+is not quite finished leaves in gradients (at 1e-3 meta-descent diverged on it)"""
 MEMORY = 10
 """steps of L-BFGS remembered"""
 LARGEST_WEIGHT = 1e90

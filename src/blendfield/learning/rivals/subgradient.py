@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from blendfield.backends.protocol import FloatArray
-from blendfield.inference.options import check_integer
+from blendfield.errors import OptionError
+from blendfield.inference.options import check_integer, check_number
 from blendfield.learning.rivals.batch import Batch
 from blendfield.learning.rivals.oracles import Maximiser
 from blendfield.learning.rivals.trainer import MarginTrainer, Run
@@ -36,16 +37,19 @@ class Hinge:
 
 
 class SubgradientTrainer(MarginTrainer):
-    """loss_i(w) = max_y theta_i(y) - theta_i(y_i), by steps 1 / (C t) along subgradients of random batches.
+    """loss_i(w) = max_y theta_i(y) - theta_i(y_i), by steps along subgradients of random batches.
 
-    Weights stay in the ball that holds the optimum, C/2 |w|^2 <= objective at 0, and are averaged with shares that
-    grow with t, which makes the error O(1/t).
+    Step t has the length 1 / (C t), or, where `step` is given, that of SGD in `GradientTrainer`, which starts shorter:
+    with a small C, 1 / (C t) needs very many steps. Weights stay in the ball that holds the optimum,
+    C/2 |w|^2 <= objective at 0, and are averaged with shares that grow with t, which makes the error O(1/t).
 
     Parameters
     ----------
     C, tolerance, max_iterations, time_limit, callback, random_state
         As for `GradientTrainer`; iterations are passes over the training set. Stops when a pass changes the objective
         by no more than tolerance * max(1, |objective|).
+    step
+        First step along the subgradient of a batch; None: 1 / C along that of the whole objective.
     counting_numbers
         Of inference on graphs with cycles.
     average
@@ -60,6 +64,7 @@ class SubgradientTrainer(MarginTrainer):
         tolerance: float = 1e-6,
         max_iterations: int = 100,
         batch_size: int = 5,
+        step: float | None = None,
         average: bool = True,
         random_state: int | None = 0,
         time_limit: float | None = None,
@@ -75,6 +80,7 @@ class SubgradientTrainer(MarginTrainer):
         self.tolerance = tolerance
         self.max_iterations = max_iterations
         self.batch_size = batch_size
+        self.step = step
         self.average = average
         self.random_state = random_state
         self.time_limit = time_limit
@@ -89,6 +95,8 @@ class SubgradientTrainer(MarginTrainer):
     def _check(self) -> None:
         super()._check()
         check_integer("batch_size", self.batch_size, 1)
+        if self.step is not None and not check_number("step", self.step, "None or a number > 0") > 0:
+            raise OptionError(f"step must be None or a number > 0; got {self.step!r}")
         self._oracle_options()
 
     def _train(self, run: Run) -> str:
@@ -109,7 +117,8 @@ class SubgradientTrainer(MarginTrainer):
                 # An unbiased estimate of a subgradient of the whole objective.
                 slope = hinge(weights)[1] / share + run.strength * weights
                 steps += 1
-                weights = weights - slope / (weakest * steps)
+                slowness = weakest * steps if self.step is None else 1 / (self.step * share) + weakest * (steps - 1)
+                weights = weights - slope / slowness
                 size = run.regulariser(weights)
                 if size > bound:
                     weights = weights * math.sqrt(bound / size)
