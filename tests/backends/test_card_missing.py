@@ -12,6 +12,7 @@ from host_device import HostDevice
 import blendfield as bf
 from blendfield import backends
 from blendfield.backends import cuda
+from blendfield.inference import memory
 
 GIB = 1 << 30
 
@@ -116,6 +117,20 @@ def test_learning_on_the_card_gives_the_same_numbers(card: HostDevice, monkeypat
         assert abs(mine.primal_ - other.primal_) <= close * abs(other.primal_)
         np.testing.assert_allclose(mine.weights_, other.weights_, atol=30 * close)
         assert mine.stop_reason_ == other.stop_reason_
+
+
+def test_what_lies_on_the_card_needs_no_room_beside_it(card: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "CARD_ENTRIES", 0)
+    samples = noisy_labels(3)
+    for backend in ("auto", "cpu"):
+        learner = bf.BlendedLearner(backend=backend, max_iterations=3)
+        estimate = learner.memory_estimate(samples)
+        monkeypatch.setattr(memory, "available_bytes", lambda estimate=estimate: estimate.total - 1)
+        if backend == "auto":
+            learner.fit(samples)
+        else:
+            with pytest.raises(bf.NotEnoughMemoryError):
+                learner.fit(samples)
 
 
 def test_sets_larger_than_the_card(card: HostDevice, monkeypatch: pytest.MonkeyPatch) -> None:

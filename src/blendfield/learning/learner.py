@@ -317,7 +317,8 @@ class BlendedLearner(Predictor):
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local" and options.memory_limit is None and not isinstance(samples, Shards):
             estimate = _estimate(samples, options)
-            on_host = backends.get(options.backend).in_host_memory
+            entries = sum(int(sample.graph.table_offsets[-1]) for sample in samples)
+            on_host = backends.get(backends.choose(options.backend, entries)).in_host_memory
             need = estimate.total if on_host else estimate.features + estimate.temporary
             memory.require(need, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
