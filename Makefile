@@ -19,7 +19,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 
 CORE_SOURCES := CMakeLists.txt $(shell find core)
-CLANG_FORMATTED = $(shell find core tests/kernels -name '*.h' -o -name '*.cpp' -o -name '*.cu')
+CLANG_FORMATTED = $(shell find core tests -name '*.h' -o -name '*.cpp' -o -name '*.cu')
 
 export CMAKE_BUILD_PARALLEL_LEVEL := $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1

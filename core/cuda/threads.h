@@ -5,7 +5,7 @@
 // one (W = 1), and then a team of 32 threads works on one lane. Messages lambda_{child->parent} live with the parent:
 // messages[block][child label][lane of the parent], one array per group and child slot.
 //
-// Without a CUDA compiler the same text is a host program in which a team is one thread: tests/backends/host_device.py.
+// Without a CUDA compiler the same text is a host program on the threads of tests/backends/emulated_card.h.
 #pragma once
 #include "kernels/math.h"
 
@@ -17,9 +17,6 @@
 #define BF_DEVICE inline
 #define BF_APART inline
 #define BF_KERNEL extern "C" void
-extern "C" {
-long long emulated_block_number = 0;
-}
 #endif
 
 namespace blendfield::BF_ISA {
@@ -42,15 +39,15 @@ BF_DEVICE float quick_exponential(float x) {
     return y;
 }
 #else
-constexpr int team_size = 1;
-inline long long block_number() { return emulated_block_number; }
-inline int thread_number() { return 0; }
-inline int block_threads() { return 1; }
+constexpr int team_size = emulated::team;
+inline long long block_number() { return emulated::block; }
+inline int thread_number() { return emulated::thread; }
+inline int block_threads() { return emulated::threads; }
 template <class S>
-S from_thread(S x, int) {
-    return x;
+S from_thread(S x, int distance) {
+    return emulated::from_thread(x, distance);
 }
-inline void team_barrier() {}
+inline void team_barrier() { emulated::team_barrier(); }
 inline void keep_least(long long* least, long long x) { *least = x < *least ? x : *least; }
 inline float quick_exponential(float x) { return exponential(x); }
 #endif

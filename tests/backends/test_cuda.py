@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from host_device import HostDevice
 
-from blendfield.backends.cuda import CudaBackend, layout, linear, missing, problem
+from blendfield.backends.cuda import CudaBackend, layout, linear, missing, problem, sources
+from blendfield.backends.cuda.device import CudaDevice
 from blendfield.backends.reference import ReferenceBackend
 from blendfield.graph import RegionGraph, chain_graph, grid_graph
 from blendfield.testing import assert_close, build_program
@@ -20,8 +21,15 @@ on_a_card = pytest.mark.skipif(missing() is not None, reason=str(missing()))
 
 
 @pytest.fixture(scope="module")
-def host() -> CudaBackend:
+def alone() -> CudaBackend:
+    """On the host, one thread in a block."""
     return CudaBackend(HostDevice())
+
+
+@pytest.fixture(scope="module")
+def teams() -> CudaBackend:
+    """On the host, with the blocks and teams of a card."""
+    return CudaBackend(HostDevice(block=CudaDevice.block, team=CudaDevice.team))
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +37,10 @@ def card() -> CudaBackend:
     return CudaBackend()
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("host", ["alone", "teams"])
 @pytest.mark.parametrize("check", [*CHECKS, *LINEAR_CHECKS])
-def test_conforms(check: Check, host: CudaBackend, seed: int) -> None:
-    check(host, np.random.default_rng(seed), TOLERANCE)
+def test_conforms(check: Check, host: str, request: pytest.FixtureRequest) -> None:
+    check(request.getfixturevalue(host), np.random.default_rng(len(host)), TOLERANCE)
 
 
 @on_a_card
@@ -47,7 +55,7 @@ def test_conforms_on_a_card(check: Check, card: CudaBackend, attempt: int) -> No
         raise AssertionError(f"seed {seed}: {error}") from error
 
 
-@pytest.fixture(params=["host", pytest.param("card", marks=on_a_card)])
+@pytest.fixture(params=["alone", "teams", pytest.param("card", marks=on_a_card)])
 def backend(request: pytest.FixtureRequest) -> CudaBackend:
     chosen: CudaBackend = request.getfixturevalue(request.param)
     return chosen
@@ -120,3 +128,24 @@ def test_lone_large_tables(backend: CudaBackend) -> None:
         assert_close(mine.sweep_value(), reference.sweep_value(), 1e-10)
         assert_close(mine.messages(), reference.messages(), 1e-10)
         assert_close(mine.certificate().gap, reference.certificate().gap, 1e-10)
+
+
+def test_emulated_teams() -> None:
+    """Shuffles reach the partner, and a thread that leaves its team alone is noticed."""
+    device = HostDevice(block=64, team=32)
+    source = """
+BF_ENTRY(sums) {
+    const int me = thread_number();
+    if (a && me == 40) return;
+    double sum = me;
+    for (int distance = team_size / 2; distance > 0; distance /= 2) sum += from_thread(sum, distance);
+    pointer<double>(b)[block_number() * block_threads() + me] = sum;
+}
+"""
+    kernel = device.kernels(sources.general("float64", "vectors") + source, ["sums"])["sums"]
+    out = np.zeros((3, 64))
+    arguments = (0, 0, 0, device.address(out), 0, 0, 0.0)
+    device.launch(kernel, 3, *arguments)
+    np.testing.assert_array_equal(out, np.repeat([[31 * 16.0, 31 * 16.0 + 32 * 32]], 32, axis=1).repeat(3, axis=0))
+    with pytest.raises(AssertionError, match="ended while its team waited"):
+        device.launch(kernel, 3, 0, 0, 1, *arguments[3:])
