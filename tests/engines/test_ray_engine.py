@@ -4,6 +4,7 @@ import logging
 import os
 import signal
 import socket
+import threading
 import time
 from dataclasses import replace
 
@@ -267,14 +268,40 @@ def test_unreachable_addresses(address, monkeypatch):
     assert "\n" not in str(fault.value)
 
 
-def test_something_else_at_the_address(monkeypatch):
-    """Never asked in earnest: Ray would wait for a minute."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        clusters._require_answer(f"127.0.0.1:{server.getsockname()[1]}")
-    with pytest.raises(bf.EngineError, match="must be 'auto'"):
-        clusters._require_answer("nonsense")
-    assert "start one with" in clusters._reason("auto", ConnectionError("x"))
+def one_line(message, address):
+    with pytest.raises(bf.EngineError, match=message) as fault:
+        bf.BlendedLearner(engine="ray", engine_address=address).fit(random_problem(0)[0])
+    assert "\n" not in str(fault.value)
+    assert str(fault.value).count("engine 'ray'") <= 1
+
+
+def test_what_is_no_cluster_or_a_silent_one(monkeypatch):
+    """Ray itself would wait for minutes."""
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
+    monkeypatch.setattr(clusters, "PATIENCE", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as server:  # it never answers
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        one_line(f"{address} does not answer within 0.2 s", address)
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        one_line(f"{address} does not answer within 0.2 s", "auto")
+        for _ in range(2):  # those that gave up are still in the queue
+            server.accept()[0].close()
+        thread = threading.Thread(target=lambda: server.accept()[0].sendall(b"SSH-2.0-or-so"))
+        thread.start()
+        one_line(f"what answers at {address} is no Ray cluster", address)
+        thread.join()
+    one_line("engine_address must be 'auto'", "nonsense")
+    monkeypatch.setattr("ray._private.services.get_ray_address_from_environment", raise_connection_error)
+    one_line("no cluster is running here: start one with", "auto")
     assert "\n" not in clusters._reason("a:1", RuntimeError("Version mismatch:\n Ray 1\n Ray 2"))
+
+
+def raise_connection_error(*_):
+    raise ConnectionError("Could not find any\nrunning Ray instance.")
+
+
+def test_the_cluster_that_runs_answers():
+    clusters._require_answer(ray.get_runtime_context().gcs_address)
 
 
 def test_no_ray_installed(monkeypatch):

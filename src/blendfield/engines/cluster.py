@@ -13,6 +13,8 @@ from blendfield.extras import needed
 
 PATIENCE = 5.0
 """seconds to wait for an answer from an address"""
+SETTINGS = b"\x04"
+GREETING = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + b"\0\0\0" + SETTINGS + bytes(5)
 STORE_BYTES = 256 << 20
 """of the object store of a cluster that is started here; larger things are written to disk by Ray"""
 
@@ -42,7 +44,7 @@ def connect(cluster: Cluster) -> Any:
     if ray.is_initialized():
         return ray
     quiet = {"log_to_driver": False, "logging_level": "ERROR"}
-    address = cluster.address
+    address = _found() if cluster.address == "auto" else cluster.address
     if address not in ("auto", "local"):
         _require_answer(address)
     try:
@@ -62,15 +64,39 @@ def connect(cluster: Cluster) -> Any:
     return ray
 
 
+def _found() -> str:
+    """Where the cluster is that Ray means by "auto"; "auto" where Ray does not tell."""
+    try:
+        from ray._private.services import get_ray_address_from_environment
+    except ImportError:  # not a public name
+        return "auto"
+    try:
+        return str(get_ray_address_from_environment("auto", None))
+    except ConnectionError as fault:
+        raise EngineError(f"engine 'ray': {_reason('auto', fault)}") from fault
+
+
 def _require_answer(address: str) -> None:
+    """EngineError unless a server of Ray's kind answers soon: Ray itself would wait for minutes.
+
+    It is greeted as HTTP/2 is, on which gRPC stands: whoever speaks it sends its settings at once (frames of type 4).
+    """
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
         known = "'auto', 'local', 'host:port' or 'ray://host:port'"
         raise EngineError(f"engine_address must be {known}; got {address!r:.80}")
     try:
-        socket.create_connection((host, int(port)), PATIENCE).close()
+        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE) as server:
+            if os.environ.get("RAY_USE_TLS", "0").lower() in ("1", "true"):
+                return
+            server.sendall(GREETING)
+            answer = server.recv(9)
+    except TimeoutError:
+        raise EngineError(f"engine 'ray': {address} does not answer within {PATIENCE:g} s") from None
     except (OSError, OverflowError) as fault:
         raise EngineError(f"engine 'ray': nothing answers at {address} ({fault})") from fault
+    if answer[3:4] != SETTINGS:
+        raise EngineError(f"engine 'ray': what answers at {address} is no Ray cluster")
 
 
 def _reason(address: str, fault: Exception) -> str:
@@ -80,6 +106,8 @@ def _reason(address: str, fault: Exception) -> str:
             "use this machine alone (engine_address='local')"
         )
     text = " ".join(str(fault).split())
+    if "AuthToken" in f"{fault} {fault.__cause__}":
+        return f"the cluster at {address} asks for a token of Ray's (RAY_AUTH_MODE), which is not there or another one"
     if "ersion mismatch" in text:
         return f"the cluster at {address} runs other versions of Ray or Python: {text:.200}"
     return f"cannot use the cluster at {address}: {text:.200}"
