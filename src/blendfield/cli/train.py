@@ -28,7 +28,7 @@ NOT_CONVERGED = 1
 INTERRUPTED = 130
 OPTIONS = (
     *("epsilon", "C", "counting_numbers", "time_limit", "tolerance", "max_iterations"),
-    *("threads", "memory_limit", "engine", "engine_address", "engine_workers"),
+    *("threads", "memory_limit", "engine", "engine_address", "engine_workers", "engine_spare"),
 )
 """of the learner, which the command line can set"""
 
@@ -71,6 +71,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="engine_workers",
         type=integer(1),
         help="on the cluster; default: one per machine",
+    )
+    machine.add_argument(
+        "--no-spare",
+        dest="engine_spare",
+        action="store_const",
+        const=False,
+        help="keep no process ready on every machine for a worker that dies",
     )
     output = parser.add_argument_group("output")
     output.add_argument("--json", action="store_true", help="print JSON instead of the summary")

@@ -28,6 +28,7 @@ from blendfield.engines.protocol import (
     Trial,
 )
 from blendfield.engines.shard import SUMS, WEIGHT_VECTORS, ChunkFacts, NotHere, Present, Shard
+from blendfield.engines.spares import Spares
 from blendfield.engines.sums import whole
 from blendfield.engines.support import Support
 from blendfield.errors import BlendfieldError, EngineError
@@ -38,6 +39,8 @@ SHARES = 16
 """chunks at least: up to half as many workers get about the same each, and any number of them the same sums"""
 STARTING = 60.0
 """seconds that a worker has to start, or to be started again; then its chunks go to the others"""
+SPARE_PATIENCE = 1.0
+"""that the spare process of a machine has when the worker itself is there again"""
 LOSSES = 4
 """times in a row that one chunk may be lost before it is blamed itself"""
 LARGE = 1 << 16
@@ -56,6 +59,10 @@ class Worker:
 
     actor: Any
     node: str
+    """address of its machine"""
+    machine: str
+    """id of its machine"""
+    threads: int
     chunks: list[int] = field(default_factory=list)
     support: Support = field(default_factory=lambda: Support(0))
     gone: bool = False
@@ -79,6 +86,7 @@ class RayEngine:
         self.bytes_asked = self.bytes_answered = 0
         """sent to and received from workers in rounds, without what Ray adds"""
         self.workers: list[Worker] = []
+        self._spares = Spares()
         self._exchange = Exchange([])
 
     def shares(self) -> int:
@@ -93,6 +101,8 @@ class RayEngine:
         try:
             self._start()
             facts = self._place_all()
+            if self.cluster.spare:
+                self._start_spares()
         except BaseException:
             self.close()
             raise
@@ -167,8 +177,8 @@ class RayEngine:
         return [answers[0, number] for number in range(len(self._recipes))]
 
     def close(self) -> None:
-        for worker in self.workers:
-            self._ray.kill(worker.actor)
+        for actor in [*self._spares.close(), *(worker.actor for worker in self.workers)]:
+            self._ray.kill(actor)
         self.workers = []
 
     # Questions and answers.
@@ -275,8 +285,8 @@ class RayEngine:
                 "max_task_retries": 0,
                 "scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=node["NodeID"], soft=True),
             }
-            actor = remote.options(**options).remote(len(self._recipes), threads, self.cluster.memory_limit)
-            self.workers.append(Worker(actor, node["NodeManagerAddress"]))
+            actor = remote.options(**options).remote(*self._arguments(threads))
+            self.workers.append(Worker(actor, node["NodeManagerAddress"], node["NodeID"], threads))
         for number, worker in enumerate(self.workers):
             try:
                 check_version(self._ray.get(worker.actor.hello.remote(), timeout=STARTING), worker.node)
@@ -289,6 +299,17 @@ class RayEngine:
             except self._ray.exceptions.RayError as fault:
                 cause = getattr(fault, "cause", None) or fault
                 raise EngineError(f"engine 'ray': no worker on {worker.node}: {reason_of_failure(cause)}") from fault
+
+    def _arguments(self, threads: int) -> tuple[Any, ...]:
+        """Of every `Shard`."""
+        return len(self._recipes), threads, self.cluster.memory_limit, type(self._recipes[0])
+
+    def _start_spares(self) -> None:
+        kind = self._ray.remote(Shard)
+        for worker in self.workers:
+            if self._spares.on(worker.machine) is None:
+                self._spares.start(kind, worker.machine, *self._arguments(worker.threads))
+            worker.actor.leave_copies_with.remote(self._spares.on(worker.machine))
 
     def _build(
         self, placed: Mapping[int, Sequence[int]], messages: Mapping[int, RealArray] | None = None
@@ -348,17 +369,50 @@ class RayEngine:
         return facts
 
     def _back(self, number: int) -> bool:
-        """Wait for a worker that is started again; it has forgotten everything."""
+        """Let the spare process of its machine take the place of a worker, or wait for it to be started again; either
+        has forgotten its chunks, but the spare one has copies of their messages.
+        """
         worker, deadline = self.workers[number], time.monotonic() + STARTING
-        while not worker.gone and (left := deadline - time.monotonic()) > 0:
-            try:
-                self._ray.get(worker.actor.hello.remote(), timeout=left)
+        dead: set[Any] = set()
+        while not worker.gone and time.monotonic() < deadline:
+            spare = self._spares.on(worker.machine)
+            asked = {actor.hello.remote(): actor for actor in (worker.actor, spare) if actor not in (None, *dead)}
+            waiting, started = list(asked), False
+            while waiting:
+                patience = SPARE_PATIENCE if started else max(0.0, deadline - time.monotonic())
+                ready, waiting = self._ray.wait(waiting, timeout=patience)
+                if not ready:
+                    break
+                actor = asked[ready[0]]
+                try:
+                    hello = self._ray.get(ready[0])
+                except self._ray.exceptions.ActorDiedError:
+                    dead.add(actor)
+                except self._ray.exceptions.RayError:
+                    continue
+                else:
+                    if actor is not worker.actor:
+                        self._take_spare(number, worker.actor in dead)
+                        return True
+                    started = True
+                    if hello["chunks"]:  # it was out of reach, nothing else
+                        return True
+            if started:
                 return True
-            except self._ray.exceptions.ActorDiedError:
-                break
-            except self._ray.exceptions.RayError:
-                time.sleep(0.05)
+            if worker.actor in dead and spare in (None, *dead):
+                return False
+            time.sleep(0.05)
         return False
+
+    def _take_spare(self, number: int, died: bool) -> None:
+        """In place of a worker; `died`: which will not be started again."""
+        worker = self.workers[number]
+        worker.actor = self._spares.exchange(worker.machine, worker.actor)
+        if died:
+            self._spares.drop(worker.machine)
+        for other in self.workers:
+            if other.machine == worker.machine and not other.gone:
+                other.actor.leave_copies_with.remote(self._spares.on(worker.machine))
 
     def _give_away(self, number: int) -> None:
         """All chunks of a worker that does not come back go to the others."""

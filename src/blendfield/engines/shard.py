@@ -15,6 +15,7 @@ import numpy.typing as npt
 from blendfield.backends.protocol import FloatArray, RealArray
 from blendfield.engines.budget import Budget
 from blendfield.engines.protocol import Chunk, Recipe, Request
+from blendfield.engines.spares import Copies
 from blendfield.engines.sums import Node, fold
 from blendfield.engines.support import Support
 
@@ -56,7 +57,10 @@ class NotHere(Exception):
 class Shard:
     """Chunks by number, of `count` in the whole set. Everything that a worker is asked passes through here."""
 
-    def __init__(self, count: int, threads: int | None, memory_limit: int | None = None) -> None:
+    def __init__(
+        self, count: int, threads: int | None, memory_limit: int | None = None, kind: type[Recipe] | None = None
+    ) -> None:
+        """`kind`: what chunks will be made by. A process that has read its name has imported what it needs."""
         self.count = count
         self._budget = Budget(memory_limit)
         self.threads = threads
@@ -64,26 +68,52 @@ class Shard:
         self._chunks: dict[int, Chunk] = {}
         self._common: dict[str, Any] = {}
         self._touched: dict[int, npt.NDArray[np.bool_]] = {}
+        self._copies: Copies | None = None
+        self._kept: dict[int, RealArray] = {}
 
     def hello(self) -> dict[str, Any]:
         """Who is there."""
-        return {"version": metadata.version("blendfield"), "process": os.getpid()}
+        return {"version": metadata.version("blendfield"), "process": os.getpid(), "chunks": sorted(self._chunks)}
 
     def build(
         self, recipes: Mapping[int, Recipe], present: Present, messages: Mapping[int, RealArray]
     ) -> tuple[dict[int, ChunkFacts], Support]:
-        """Make chunks; those without `messages` begin at zero. Returns their facts and what all chunks here touch."""
+        """Make chunks; without `messages` they begin with the copies that are here, or at zero. Returns their facts and
+        what all chunks here touch.
+        """
         facts = {}
         for number, recipe in recipes.items():
             chunk = self._budget.build(recipe, self.threads, self._common)
             self._touched[number] = recipe.touched()
-            self._catch_up(chunk, present, messages.get(number))
+            self._catch_up(chunk, present, messages.get(number), self._kept.get(number))
             self._chunks[number] = chunk
             facts[number] = ChunkFacts(
                 chunk.num_weights, chunk.all_exact, chunk.hidden, chunk.scale, chunk.passes_per_sweep
             )
         self._find_support()
+        self._kept.clear()
         return facts, self.support
+
+    # The spare process of a machine, see `engines.spares`.
+
+    def leave_copies_with(self, spare: Any) -> None:
+        """Where this worker's messages are kept from now on; None: nowhere."""
+        self._copies = None if spare is None else Copies(spare)
+
+    def keep(self, messages: Mapping[int, RealArray]) -> None:
+        """Messages of another worker's chunks."""
+        self._kept.update(messages)
+
+    def forget(self) -> None:
+        """Everything."""
+        self._chunks.clear()
+        self._touched.clear()
+        self._kept.clear()
+        self._common.clear()
+        self._budget = Budget(self._budget.limit)
+        self._find_support()
+
+    # Questions.
 
     def take(self, numbers: Sequence[int]) -> tuple[dict[int, RealArray], Support]:
         """Give up some chunks: their messages, and what the others touch."""
@@ -110,14 +140,19 @@ class Shard:
             answers[0, number] = getattr(self._chunks[number], method)(*own)
         if method in SUMS:
             answers = {node: self.support.narrow(answer) for node, answer in fold(answers, self.count).items()}
-        return answers, time.perf_counter() - started
+        taken = time.perf_counter() - started
+        if self._copies is not None and method in ("iterate", "finish"):
+            self._copies.leave(self._chunks)
+        return answers, taken
 
     def _find_support(self) -> None:
         touched = list(self._touched.values())
         self.support = Support.of(np.logical_or.reduce(touched)) if touched else Support(0)
 
-    def _catch_up(self, chunk: Chunk, present: Present, messages: RealArray | None) -> None:
-        """Let a new chunk be as if it had been there all the time, but for its messages."""
+    def _catch_up(self, chunk: Chunk, present: Present, messages: RealArray | None, copies: RealArray | None) -> None:
+        """Let a new chunk be as if it had been there all the time, but for its messages where there are only `copies`,
+        of a moment ago, or none.
+        """
         if present.slots:
             chunk.allocate(present.slots)
         if present.epsilon is not None:
@@ -125,7 +160,9 @@ class Shard:
         if messages is not None:
             chunk.set_messages(messages)
         elif present.weights is not None:
-            if chunk.hidden:
+            if copies is not None:
+                chunk.set_messages(copies)
+            elif chunk.hidden:
                 epsilon = present.epsilon or 0.0
                 chunk.complete(present.weights, *(present.completion or (epsilon, epsilon or chunk.scale)))
             chunk.advance(Request(weights=present.weights, sweeps=FIRST_SWEEPS))

@@ -91,10 +91,10 @@ class BlendedLearner(Predictor):
         anew from `samples` in every iteration, which should then be in files: see `Shards`. None: all has to fit.
     engine
         Where the samples are: "local", in this process; "ray", on the workers of a Ray cluster (docs/scale-out.md).
-    engine_address, engine_workers, engine_timeout
+    engine_address, engine_workers, engine_timeout, engine_spare
         Of a Ray cluster: "auto" for the one of this machine, "local" for one that is started for this process alone,
         or "host:port"; how many workers, None for one per machine; seconds after which a silent worker is taken for
-        hung.
+        hung; whether a process more is kept ready on every machine, so that a worker that dies is replaced at once.
 
     After `fit`: weights_ float64 [K], blocks_ {name: view of weights_ in the block's shape}, primal_, dual_, gap_,
     history_ (equal-length arrays iteration, primal, dual, gap, passes, seconds), converged_, n_iter_, stop_reason_
@@ -133,6 +133,7 @@ class BlendedLearner(Predictor):
         engine_address: str = "auto",
         engine_workers: int | None = None,
         engine_timeout: float = 600.0,
+        engine_spare: bool = True,
     ) -> None:
         self.epsilon = epsilon
         self.C = C
@@ -162,6 +163,7 @@ class BlendedLearner(Predictor):
         self.engine_address = engine_address
         self.engine_workers = engine_workers
         self.engine_timeout = engine_timeout
+        self.engine_spare = engine_spare
         self._options()
 
     def _options(self) -> LearnerOptions:

@@ -83,7 +83,7 @@ def check_learner_options(learner: Any) -> LearnerOptions:
             raise OptionError(f"sign must be None, '>=0' or '<=0', or a mapping {{block: sign}}; got {sign!r:.60}")
     if learner.callback is not None and not callable(learner.callback):
         raise OptionError(f"callback must be None or a function of one argument; got {learner.callback!r:.60}")
-    for name in ("restart_messages", "verbose"):
+    for name in ("restart_messages", "verbose", "engine_spare"):
         if not isinstance(getattr(learner, name), bool):
             raise OptionError(f"{name} must be True or False; got {getattr(learner, name)!r:.60}")
     if learner.acceleration not in (None, "anderson"):
@@ -137,6 +137,7 @@ def _check_cluster(learner: Any) -> Cluster:
         timeout=check_number("engine_timeout", learner.engine_timeout, "seconds > 0") or 600.0,
         threads=None if threads is None else check_integer("threads", threads, 1),
         memory_limit=_memory_limit(learner),
+        spare=learner.engine_spare,
     )
 
 

@@ -28,7 +28,10 @@ Path = str | os.PathLike[str]
 
 FORMAT = "blendfield.model"
 VERSION = 1
-UNSAVED = ("callback", "verbose", "memory_limit", "engine", "engine_address", "engine_workers", "engine_timeout")
+UNSAVED = (
+    *("callback", "verbose", "memory_limit"),
+    *("engine", "engine_address", "engine_workers", "engine_timeout", "engine_spare"),
+)
 """options that belong to a run, not to a model"""
 WEIGHTS = ("weights_", "layout_", "blocks_")
 
