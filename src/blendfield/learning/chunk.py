@@ -35,6 +35,9 @@ from blendfield.model.weights import WeightLayout
 class Chunk:
     """Samples compiled together. K weights, N table entries, R regions."""
 
+    truth_stands_in = True
+    """for consistent beliefs, where none can be made"""
+
     def __init__(
         self,
         samples: Sequence[Sample],
@@ -47,9 +50,10 @@ class Chunk:
         threads: int | None = None,
         backend: str = "auto",
         shared: Shared | None = None,
+        labelled: bool = True,
     ) -> None:
         """`first`: number of the first sample in the training set, for errors. `shared`: with other chunks, of which
-        one is asked at a time.
+        one is asked at a time. Not `labelled`: nothing is subtracted for a truth.
         """
         self.first = first
         shared = shared or Shared()
@@ -69,7 +73,7 @@ class Chunk:
         self.all_exact = bool((self.models.segment_kind == Kind.EXACT).all())
 
         entries = int(graph.table_offsets[-1])
-        labels, base = loss_and_known_potentials(samples, entries, starts, dtype, first)
+        labels, base = loss_and_known_potentials(samples, entries, starts, dtype, first, labelled)
         self.labels = labels
         self.scale = 1.0 if base is None else potential_scale(base, graph.table_offsets)
         """a temperature of the size of the first potentials"""
@@ -84,7 +88,7 @@ class Chunk:
         if self.hidden:
             self.completion = Completion(self.models, labels, base, first, epsilon, dtype, threads, backend)
             self._base = base
-        else:
+        elif labelled:
             self._take_truth(labels, base, shared)
 
         self.passes_per_sweep = passes_per_sweep(self.models.program)
@@ -272,7 +276,7 @@ class Chunk:
         certificate, moments = self.potentials.certificate(smoothing)
         gap = np.where(models.segment_kind == Kind.EXACT, np.abs(certificate.gap), certificate.gap)
         failed = ~np.isfinite(gap)
-        if failed.any():  # there the truth is the candidate: no entropy, no loss, z = 0
+        if failed.any() and self.truth_stands_in:  # it is the candidate there: no entropy, no loss, z = 0
             q = problem.certificate(smoothing, candidate=True).candidate
             assert q is not None
             self._put_truth(q, gap, certificate.value, failed, weights, epsilon)
@@ -339,16 +343,23 @@ def program_of(samples: Sequence[Sample], counting_numbers: Any, epsilon: float,
 
 
 def loss_and_known_potentials(
-    samples: Sequence[Sample], entries: int, starts: Sequence[int], dtype: DataType, first: int = 0
+    samples: Sequence[Sample],
+    entries: int,
+    starts: Sequence[int],
+    dtype: DataType,
+    first: int = 0,
+    labelled: bool = True,
 ) -> tuple[Any, RealArray | None]:
-    """(labels int64 [V of all], loss and known potentials float [N] or None)."""
+    """(labels int64 [V of all], none where not `labelled`; loss and known potentials float [N] or None)."""
     base: RealArray | None = None
     labels = []
     for k, (sample, start) in enumerate(zip(samples, starts, strict=True)):
-        if sample.labels is None:
+        if labelled and sample.labels is None:
             raise LabelError(f"sample {first + k} has no labels; training needs them")
-        labels.append(sample.labels)
-        loss = loss_table(sample.graph, sample.labels, sample.loss)
+        loss = None
+        if labelled and sample.labels is not None:
+            labels.append(sample.labels)
+            loss = loss_table(sample.graph, sample.labels, sample.loss)
         if loss is None and sample.fixed is None:
             continue
         if base is None:
@@ -357,10 +368,17 @@ def loss_and_known_potentials(
         for table in (loss, sample.fixed):
             if table is not None:
                 base[start:stop] += table if sample.weight == 1.0 else table * sample.weight
-        if sample.fixed is not None:
-            true, observed = true_entries(sample.graph, sample.labels)
-            impossible = np.isneginf(sample.fixed[true]) & observed
-            if impossible.any():
-                region = int(impossible.argmax())
-                raise LabelError(f"sample {first + k}, region {region}: the true label is forbidden (-inf)")
+        if labelled:
+            require_possible_truth(sample, first + k)
     return np.concatenate([np.zeros(0, dtype=np.int64), *labels]), base
+
+
+def require_possible_truth(sample: Sample, number: int) -> None:
+    """LabelError where an observed label is forbidden; `number`: of the sample."""
+    if sample.fixed is None or sample.labels is None:
+        return
+    true, observed = true_entries(sample.graph, sample.labels)
+    impossible = np.isneginf(sample.fixed[true]) & observed
+    if impossible.any():
+        region = int(impossible.argmax())
+        raise LabelError(f"sample {number}, region {region}: the true label is forbidden (-inf)")

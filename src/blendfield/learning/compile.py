@@ -68,10 +68,14 @@ def compile_batches(
 
 
 def cut_training_set(
-    samples: Sequence[Sample], layout: WeightLayout, counting_numbers: Any, options: LearnerOptions
+    samples: Sequence[Sample],
+    layout: WeightLayout,
+    counting_numbers: Any,
+    options: LearnerOptions,
+    labelled: bool = True,
 ) -> tuple[Engine, list[Cut]]:
-    """Every sample in parts, each a chunk of its own; and how each was cut."""
-    parts, cuts = cut_samples(samples, layout, counting_numbers, options)
+    """Every sample in parts, each a chunk of its own; and how each was cut. `labelled`: see `cut_samples`."""
+    parts, cuts = cut_samples(samples, layout, counting_numbers, options, labelled)
     if options.engine == "ray":
         engine = _ray_engine(options)
         engine.place(parts)

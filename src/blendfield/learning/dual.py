@@ -41,12 +41,15 @@ def height_of(certificate: Certificate, weights: FloatArray) -> float:
 class DualPoint:
     """The mixture (h, z) and its value; z float64 [K]."""
 
-    def __init__(self, regulariser: Regulariser, size: int) -> None:
+    def __init__(self, regulariser: Regulariser, size: int, truth: bool = True) -> None:
+        """Without `truth` nothing is known before the first certificate."""
         self.regulariser = regulariser
         self.height = 0.0
         self.moments: FloatArray = np.zeros(size)
         self.value = 0.0
         """D of the mixture: at the truth 0 - h1*(0) = 0"""
+        if not truth:
+            self.value = -math.inf
         self._recent: list[FloatArray] = []
         self._heights: FloatArray = np.zeros(1)  # of the mixture, then of the recent ones
         self._products: FloatArray = np.zeros((1, 1))  # sum_k z_ik z_jk / C_k
@@ -61,7 +64,11 @@ class DualPoint:
         """Mix in a certificate; the value never falls."""
         if not (math.isfinite(height) and np.isfinite(moments).all()):
             return
-        if self.regulariser.quadratic:
+        if self.value == -math.inf:
+            self.height, self.moments = height, moments
+            self.value = height - self.regulariser.conjugate(-moments)
+            self.forget()
+        elif self.regulariser.quadratic:
             self._mix_all(height, moments)
         else:
             self._mix(height, moments)

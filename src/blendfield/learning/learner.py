@@ -84,8 +84,7 @@ class BlendedLearner(Predictor):
     parts
         Cut the graph of every sample into so many parts, which are then placed like samples of their own: for graphs
         larger than a machine. They exchange what they share once per iteration, so `sweeps` is how seldom. The optimum
-        is the same; the bounds are as tight where all regions that overlap do so in single variables, else there is
-        hardly a lower one.
+        is the same, and certified alike. Regions that parts share need positive counting numbers.
     memory_limit
         Bytes that compiled samples may take (of each worker, where there are several); what does not fit is compiled
         anew from `samples` in every iteration, which should then be in files: see `Shards`. None: all has to fit.

@@ -9,6 +9,7 @@ has the optimum of the whole; at fixed nu every part is an ordinary sample, and 
     nu_r^s = (mean over parts s' of M_r^{s'}) - M_r^s,     M_r^s = sum_c lambda^s_{c->r} - sum_p lambda^s_{r->p} .
 
 Sweeps and exchanges of nu are both exact block minimisations, so F never rises, however seldom nu is exchanged.
+Forbidden labels are those of the whole graph, in every part.
 """
 
 from __future__ import annotations
@@ -22,17 +23,18 @@ import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.linear import HostPotentials
-from blendfield.backends.protocol import FloatArray, RealArray, Workspace
+from blendfield.backends.protocol import FloatArray, Program, RealArray, Workspace
 from blendfield.engines.protocol import Certificate, Evaluation, Request, Trial
 from blendfield.engines.protocol import Chunk as AnyChunk
-from blendfield.errors import BlendfieldError, LabelError, PotentialError
+from blendfield.errors import BlendfieldError, CountingNumberError, LabelError, SupportError
 from blendfield.graph import RegionGraph, counting_numbers
 from blendfield.graph.partition import Cut, cut, partition, subgraph
 from blendfield.inference.program import build_models
-from blendfield.learning.chunk import Chunk
+from blendfield.learning.chunk import Chunk, require_possible_truth
 from blendfield.learning.consistency import Consistency
 from blendfield.learning.estimate import estimate_memory
 from blendfield.learning.options import LearnerOptions
+from blendfield.learning.scaling import Scaling, supported
 from blendfield.model.feature_map import touched_weights
 from blendfield.model.losses import loss_table
 from blendfield.model.pieces import BoundBlock, Linear, Piece, Rows
@@ -56,8 +58,8 @@ class PartRecipe:
     """int64 [n]: where the shared regions' entries are in the part's tables"""
     places: LongArray
     """int64 [n]: where these are among the shared entries of the whole training set"""
-    certifiable: bool
-    """the parts' consistent beliefs agree: all children of the whole graph are single variables"""
+    labelled: bool
+    """the whole sample has a truth"""
     layout: WeightLayout
     options: LearnerOptions
 
@@ -86,6 +88,9 @@ class PartRecipe:
 class PartChunk(Chunk):
     """One part of one sample, with nu. n shared entries."""
 
+    truth_stands_in = False
+    """that of one part does not go with the beliefs of the others"""
+
     def __init__(self, recipe: PartRecipe, threads: int | None) -> None:
         options = recipe.options
         super().__init__(
@@ -97,9 +102,12 @@ class PartChunk(Chunk):
             dtype=options.dtype,
             threads=options.threads or threads,
             backend=options.backend,
+            labelled=recipe.labelled,
         )
         self.exact = self.all_exact = False  # the messages may be optimal, but nu is not
-        self._certifiable = recipe.certifiable
+        program = self.models.program
+        flat = (program.graph.region_orders[program.edge_children] == 1).all()
+        self._scaling = None if flat else Scaling(program)
         self._entries = recipe.entries
         fixed = recipe.sample.fixed
         size = int(recipe.sample.graph.table_offsets[-1])
@@ -144,10 +152,38 @@ class PartChunk(Chunk):
 
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
         """See `engines.protocol.Engine.certificate`. Right after an exchange the beliefs of a shared region are the
-        same in all its parts, and where they are kept as they are, all parts together have one consistent q.
+        same in all its parts. Where those of single variables are kept as they are and all others depend on what is
+        below them alone, all parts together have one consistent q.
         """
-        found = super().certificate(weights, epsilon, smoothing)
-        return found if self._certifiable else replace(found, divergence=np.inf)
+        self.potentials.set_weights(weights)
+        if self._scaling is None:
+            return super().certificate(weights, epsilon, smoothing)
+        return self._scaled(self._scaling, weights, epsilon, smoothing)
+
+    def _scaled(self, scaling: Scaling, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
+        """The same by iterative scaling, which backends do only where labels are forbidden."""
+        problem, program, before = self.problem, self.models.program, self.problem.epsilon
+        problem.set_epsilon(smoothing)
+        beliefs: FloatArray = np.asarray(problem.beliefs(), dtype=np.float64)
+        spread = 0.0 if smoothing == epsilon else float(problem.certificate().spread.sum())
+        problem.set_epsilon(epsilon)
+        value = float(problem.value().sum())
+        problem.set_epsilon(before)
+        moments, divergence = self.true_moments, np.inf
+        q = scaling.consistent(beliefs)
+        if q is not None:
+            moments = self.features.moments(q)
+            weight = epsilon * np.repeat(program.counting_numbers, program.graph.table_sizes)
+            there = q > 0
+            if smoothing == epsilon and (weight > 0).all():
+                ratio = np.log(np.divide(q, beliefs, out=np.ones_like(q), where=there))
+                divergence = max(0.0, float(weight @ (q * ratio - q + beliefs)))
+            else:
+                theta = np.where(there, self.potentials.tables(), 0.0).astype(np.float64)
+                logarithm = np.log(q, out=np.zeros_like(q), where=there)
+                divergence = max(0.0, value - float(q @ (theta - weight * logarithm)))
+        spread = divergence if smoothing == epsilon else spread
+        return Certificate(value - self._truth(weights, epsilon), divergence, moments - self.true_moments, spread)
 
     def set_messages(self, flat: RealArray) -> None:
         """The reverse of `messages`; nu is exchanged before anything is evaluated."""
@@ -168,15 +204,18 @@ class PartChunk(Chunk):
 
 
 def cut_samples(
-    samples: Sequence[Sample], layout: WeightLayout, spec: Any, options: LearnerOptions
+    samples: Sequence[Sample], layout: WeightLayout, spec: Any, options: LearnerOptions, labelled: bool = True
 ) -> tuple[list[PartRecipe], list[Cut]]:
-    """Every sample in `options.parts` parts (fewer where it has fewer variables), part after part; and its cut."""
+    """Every sample in `options.parts` parts (fewer where it has fewer variables), part after part; and its cut. Not
+    `labelled`: samples have no truth, and nothing is subtracted for it.
+    """
     recipes: list[PartRecipe] = []
     cuts: list[Cut] = []
     shared = 0
     per_sample = isinstance(spec, (list, tuple)) and not all(np.isscalar(item) for item in spec)
     for number, sample in enumerate(samples):
-        _require_cuttable(sample, number)
+        if labelled:
+            _require_cuttable(sample, number)
         own = spec[number] if per_sample else spec
         found, made = _cut_sample(sample, number, own, shared, layout, options)
         recipes += made
@@ -191,10 +230,7 @@ def _require_cuttable(sample: Sample, number: int) -> None:
     if (sample.labels < 0).any():
         variable = int((sample.labels < 0).argmax())
         raise LabelError(f"sample {number}, variable {variable}: a graph in parts needs every label observed")
-    if sample.fixed is not None and np.isneginf(sample.fixed).any():
-        entry = int(np.isneginf(sample.fixed).argmax())
-        region = int(np.searchsorted(sample.graph.table_offsets, entry, side="right")) - 1
-        raise PotentialError(f"sample {number}, region {region}: a graph in parts cannot have forbidden labels (-inf)")
+    require_possible_truth(sample, number)
 
 
 def _cut_sample(
@@ -210,10 +246,12 @@ def _cut_sample(
     edges = program.edge_parents, program.edge_children
     assert options.parts is not None
     found = cut(graph, edges, partition(graph, min(options.parts, graph.num_variables), sample.positions))
-    certifiable = bool((graph.region_orders[program.edge_children] == 1).all())
+    _require_entropy(program, found, number)
     loss = None if sample.labels is None else loss_table(graph, sample.labels, sample.loss)
     fixed = [table for table in (loss, sample.fixed) if table is not None]
-    known = sum(fixed) * sample.weight if fixed else None
+    known: FloatArray | None = np.sum(fixed, axis=0) * sample.weight if fixed else None
+    if known is not None and np.isneginf(known).any():
+        known = _with_support(program, known, number)
     made = []
     for own in found.members:
         sizes = graph.table_sizes[own]
@@ -226,7 +264,7 @@ def _cut_sample(
         part.graph = subgraph(graph, edges, own)
         part.labels = _labels_of(sample, own)
         part.loss, part.weight = None, 1.0
-        part.fixed = None if known is None else np.asarray(known)[flat] / np.repeat(copies, sizes)
+        part.fixed = None if known is None else known[flat] / np.repeat(copies, sizes)
         share = sample.weight / copies
         part.blocks = [_block_part(block, graph, own, part.graph, share) for block in sample.blocks]
         made.append(
@@ -236,7 +274,7 @@ def _cut_sample(
                 program.counting_numbers[own] / copies,
                 np.flatnonzero(apart),
                 place[apart],
-                certifiable,
+                sample.labels is not None,
                 layout,
                 options,
             )
@@ -244,12 +282,37 @@ def _cut_sample(
     return found, made
 
 
-def _labels_of(sample: Sample, own: LongArray) -> LongArray:
+def _require_entropy(program: Program, found: Cut, number: int) -> None:
+    """With c_r = 0 the best nu is not unique, sweeps and exchanges can get stuck above the optimum, and consistent
+    beliefs of r would be a parent's marginal, of which each part has another one.
+    """
+    wrong = found.shared & (program.counting_numbers == 0)
+    if wrong.any():
+        raise CountingNumberError(
+            f"sample {number}, region {int(wrong.argmax())}: parts share it, so its counting number must be > 0; got 0"
+        )
+
+
+def _with_support(program: Program, known: FloatArray, number: int) -> FloatArray:
+    """Known potentials, float64 [N], -inf for what has no support in the whole graph: in its parts less is known."""
+    graph = program.graph
+    support = supported(program, ~np.isneginf(known))
+    empty = ~np.logical_or.reduceat(support, graph.table_offsets[:-1])
+    if empty.any():
+        raise SupportError(
+            f"sample {number}, region {int(empty.argmax())}: all labels are forbidden (-inf), or contradict the "
+            "neighbours' forbidden labels"
+        )
+    return np.where(support, known, -np.inf)
+
+
+def _labels_of(sample: Sample, own: LongArray) -> LongArray | None:
     """int64 [variables of the part]: in increasing order of the variables, as `subgraph` numbers them."""
+    if sample.labels is None:
+        return None
     graph = sample.graph
     inside = np.zeros(graph.num_regions, dtype=bool)
     inside[own] = True
-    assert sample.labels is not None
     labels: LongArray = sample.labels[np.unique(graph.region_variables[np.repeat(inside, graph.region_orders)])]
     return labels
 

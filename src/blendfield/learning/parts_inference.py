@@ -14,6 +14,7 @@ from blendfield.graph import RegionGraph
 from blendfield.graph.partition import CutReport
 from blendfield.inference.result import Tables
 from blendfield.learning.compile import cut_training_set
+from blendfield.learning.dual import DualPoint
 from blendfield.learning.learner import BlendedLearner
 from blendfield.model.blocks import FixedPotentials
 from blendfield.model.losses import true_entries
@@ -31,7 +32,6 @@ class PartsResult:
     """sum of the potentials of `labels`"""
     upper: float
     lower: float
-    """weak where regions overlap in more than single variables: then it is the score of a labelling"""
     gap: float
     converged: bool
     stop_reason: str
@@ -57,7 +57,7 @@ def infer_in_parts(
 ) -> PartsResult:
     """Norm-product inference (`infer`) on a graph that is cut into `parts`, on one machine or many.
 
-    Potentials have to be finite, counting numbers >= 0. The optimum is that of the whole graph.
+    Counting numbers have to be >= 0, and > 0 where parts share a region. The optimum is that of the whole graph.
 
     exchange_every
         Sweeps of the parts between two exchanges of what they share.
@@ -69,15 +69,14 @@ def infer_in_parts(
         certificate_every, callback, verbose, engine, engine_address, engine_workers, engine_timeout.
     """
     learner = BlendedLearner(epsilon, counting_numbers=counting_numbers, sweeps=exchange_every, parts=parts, **options)
-    # A sample without weights: its data term is F less the score of these labels.
-    labels = np.zeros(graph.num_variables, dtype=np.int64)
-    sample = Sample(graph, [FixedPotentials(potentials)], labels, None, positions=positions)
+    sample = Sample(graph, [FixedPotentials(potentials)], positions=positions)
     layout, checked = WeightLayout({}), learner._options()
-    engine, (found,) = cut_training_set([sample], layout, counting_numbers, checked)
+    engine, (found,) = cut_training_set([sample], layout, counting_numbers, checked, labelled=False)
     theta: FloatArray = np.zeros(int(graph.table_offsets[-1])) if sample.fixed is None else sample.fixed
-    shift = _score(graph, theta, labels)
     with closing(engine):
+        # Without weights and without a truth the data term is F itself.
         training = learner._training(checked, engine, layout, np.zeros(0), False)
+        training.dual_point = DualPoint(training.regulariser, 0, truth=False)
         training.run()
         while True:
             try:
@@ -90,13 +89,10 @@ def infer_in_parts(
     for own, tables in zip(found.members, flat, strict=True):  # shared regions: the same in all parts
         beliefs[_entries(graph, own)] = tables
     labels = _best(graph, beliefs)
-    upper, gap = training.primal + shift, training.gap
+    upper, gap = training.primal, training.gap
     score = _score(graph, theta, labels)
     lower = max(upper - gap, score)
     gap = max(0.0, upper - lower)
-    history = training.history.arrays()
-    for name in ("primal", "dual"):
-        history[name] = history[name] + shift
     converged = gap <= checked.tolerance * max(1.0, abs(upper))
     return PartsResult(
         labels=labels,
@@ -108,7 +104,7 @@ def infer_in_parts(
         stop_reason="converged" if converged else training.reason,
         iterations=training.iteration,
         beliefs=Tables(graph, beliefs),
-        history=history,
+        history=training.history.arrays(),
         report=found.report(),
     )
 

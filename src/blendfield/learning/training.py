@@ -542,7 +542,8 @@ class Training:
         if self.epsilon == 0 and self.temperature > COLDEST * self.hottest:
             return False
         at, primal, gap = self._mark
-        if self.primal < primal - 1e-14 * abs(primal) or self.gap < 0.99 * gap:
+        lower = primal == math.inf or self.primal < primal - 1e-14 * abs(primal)
+        if lower or self.gap < 0.99 * gap:
             self._mark = (self.iteration, min(self.primal, primal), min(self.gap, gap))
             return False
         return self.iteration >= 1.5 * at + 20
