@@ -80,7 +80,7 @@ def supported(program: Program, allowed: BoolArray) -> BoolArray:
         extensions: FloatArray = np.asarray(between.parent @ present) * np.asarray(between.child @ present)
         dead = (extensions == 0).astype(np.float64)
         barred: FloatArray = np.asarray(between.parent.T @ dead) + np.asarray(between.child.T @ dead)
-        kept = allowed & (barred == 0)
+        kept: BoolArray = allowed & (barred == 0)
         if np.array_equal(kept, allowed):
             return kept
         allowed = kept
