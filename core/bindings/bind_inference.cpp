@@ -1,4 +1,4 @@
-// Bindings of core/inference: mean field and elimination.
+// Bindings of core/inference: mean field, elimination and join graphs.
 #include <nanobind/ndarray.h>
 
 #include <memory>
@@ -8,6 +8,7 @@
 
 #include "bindings/bindings.h"
 #include "inference/elimination.h"
+#include "inference/join.h"
 #include "inference/mean_field.h"
 
 namespace nb = nanobind;
@@ -191,12 +192,49 @@ void bind_elimination(nb::module_& m) {
         .def("beliefs", &E::beliefs<float>, "out"_a);
 }
 
+nb::tuple join(Array<int32_t> cardinalities, Array<int64_t> region_offsets, Array<int32_t> region_variables,
+               Array<int64_t> table_offsets, double most_entries) {
+    const KeptArrays graph(cardinalities, region_offsets, region_variables, table_offsets);
+    JoinGraph joined;
+    {
+        nb::gil_scoped_release release;
+        joined = join_regions(graph.arrays, most_entries);
+    }
+    return nb::make_tuple(to_numpy(std::move(joined.offsets)), to_numpy(std::move(joined.variables)),
+                          to_numpy(std::move(joined.holder)), joined.exact);
+}
+
+Output<double> join_flat(Array<int32_t> cardinalities, Array<int64_t> region_offsets, Array<int32_t> region_variables,
+                         Array<int64_t> table_offsets, Array<double> tables, Array<int64_t> joined_offsets,
+                         Array<int32_t> joined_variables, Array<int64_t> joined_table_offsets, Array<int32_t> holder) {
+    const KeptArrays graph(cardinalities, region_offsets, region_variables, table_offsets);
+    const KeptArrays joined(cardinalities, joined_offsets, joined_variables, joined_table_offsets);
+    expect_size(tables.size(), graph.entries(), "tables");
+    expect_size(holder.size(), graph.arrays.regions, "holder");
+    std::vector<double> out(joined.entries());
+    {
+        nb::gil_scoped_release release;
+        join_tables(graph.arrays, tables.data(), joined.arrays, holder.data(), out.data());
+    }
+    return to_numpy(std::move(out));
+}
+
+void bind_join(nb::module_& m) {
+    m.def("join_regions", &join, "cardinalities"_a, "region_offsets"_a, "region_variables"_a, "table_offsets"_a,
+          "most_entries"_a,
+          "(region_offsets, region_variables, holder [R], exact) of the join graph; see core/inference/join.h.");
+    m.def("join_tables", &join_flat, "cardinalities"_a, "region_offsets"_a, "region_variables"_a, "table_offsets"_a,
+          "tables"_a, "joined_offsets"_a, "joined_variables"_a, "joined_table_offsets"_a, "holder"_a,
+          "The tables of the join graph, one after the other.");
+}
+
 }  // namespace
 
 void bind_inference(nb::module_& m) {
     bind_mean_field<double>(m, "MeanField64");
     bind_mean_field<float>(m, "MeanField32");
     bind_elimination(m);
+    bind_join(m);
 }
 
 }  // namespace blendfield

@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     method.add_argument("--damping", metavar="D", type=number(0, "a share from 0 to below 1"), help="of old messages")
     method.add_argument("--restarts", metavar="N", type=integer(0), default=0, help="more searches for better labels")
+    method.add_argument("--tighten", metavar="N", type=integer(0), default=0, help="larger and larger regions, N times")
     stop = parser.add_argument_group("when to stop")
     stop.add_argument("--time-limit", metavar="S", type=number(0, "seconds >= 0"), help="seconds")
     stop.add_argument("--tolerance", metavar="T", type=number(0, "a number >= 0"), default=1e-6, help="relative gap")
@@ -86,6 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
             backend=arguments.backend,
             damping=arguments.damping,
             restarts=arguments.restarts,
+            tighten=arguments.tighten,
         )
     finally:
         progress.clear()

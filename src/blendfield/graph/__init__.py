@@ -9,6 +9,7 @@ from blendfield.graph.builders import (
     tree_graph,
 )
 from blendfield.graph.counting_numbers import counting_numbers
+from blendfield.graph.joining import JoinGraph, join_graph
 from blendfield.graph.ragged import Ragged
 from blendfield.graph.region_graph import RegionGraph
 from blendfield.graph.relinking import relink
@@ -17,6 +18,7 @@ from blendfield.graph.union import DisjointUnion, disjoint_union
 
 __all__ = [
     "DisjointUnion",
+    "JoinGraph",
     "Ragged",
     "RegionGraph",
     "chain_graph",
@@ -28,6 +30,7 @@ __all__ = [
     "forest_classes",
     "graph_from_networkx",
     "grid_graph",
+    "join_graph",
     "relink",
     "superpixel_graph",
     "tree_graph",

@@ -9,6 +9,8 @@ from blendfield.inference.program import BoolArray, Kind, Models
 
 MANY = 10.0
 CHUNK_REGIONS = 1 << 16
+ROUNDING = {"float64": 1e-9, "float32": 1e-4}
+"""of F, relative"""
 SEARCH_PASSES = 10
 """passes of local search per candidate labelling"""
 
@@ -53,6 +55,11 @@ class Bounds:
         """float64 [S]: how inconsistent the latest beliefs were"""
         self.score: FloatArray = np.full(segments, -np.inf)
         """float64 [S]: of the best labelling seen"""
+        self.score_upper: FloatArray | None = None
+        """float64 [N]: no labelling has a better score, where that is asked for: the bounds are then those of the best
+        score instead of the program's optimum
+        """
+        self._whole: BoolArray = np.zeros(len(models.graphs), dtype=bool)
         self.labels: LabelArray = np.zeros(models.program.graph.num_variables, dtype=np.int64)
         self.exact_done = False
         """a full sweep was made at `epsilon`, so that the exact segments are exact"""
@@ -92,6 +99,10 @@ class Bounds:
         """At epsilon = 0: F now is a bound. The messages are not kept: later ones, if as good, are worth more."""
         self._ceiling = np.where(self.kind == Kind.CONVEX, self.problem.value(), np.inf)
 
+    def reached(self) -> float:
+        """F at the messages kept, of all segments together."""
+        return float(self._reached.sum())
+
     def _settle(self, settling: float) -> None:
         """Try a sweep, look how far it moves the messages of each model, and take it back."""
         before = self.problem.messages()
@@ -128,6 +139,28 @@ class Bounds:
         self.score = np.where(better, score, self.score)
         self.labels = np.where(better[self._segment_of_variable], labels, self.labels)
 
+    def bound_scores(self, tables: RealArray) -> None:
+        """From now on bounds are those of the best score. tables: float [table layout of the union]."""
+        graph = self.models.program.graph
+        model = np.repeat(np.arange(len(self.models.graphs)), np.diff(self.models.region_starts))
+        highest: FloatArray = np.zeros(len(self.models.graphs))
+        broken: FloatArray = np.zeros(len(self.models.graphs))
+        for first in range(0, graph.num_regions, CHUNK_REGIONS):
+            ends = graph.table_offsets[first : first + CHUNK_REGIONS + 1]
+            part, starts = tables[ends[0] : ends[-1]].astype(np.float64), ends[:-1] - ends[0]
+            models = model[first : first + CHUNK_REGIONS]
+            weights = np.maximum.reduceat(part, starts)
+            highest += np.bincount(models, weights=weights, minlength=len(highest))
+            fractions = np.add.reduceat(np.isfinite(part) & (part != np.rint(part)), starts, dtype=np.float64)
+            broken += np.bincount(models, weights=fractions, minlength=len(broken))
+        self._whole = broken == 0
+        self.score_upper = highest
+
+    def offer_upper(self, values: FloatArray) -> None:
+        """Keep `values`, float64 [N], above which no score is, where they are lower."""
+        assert self.score_upper is not None
+        self.score_upper = np.fmin(self.score_upper, values)
+
     def restore_messages(self) -> None:
         """Put the best messages back into the problem."""
         if self._best is not None:
@@ -143,6 +176,9 @@ class Bounds:
 
     def errors(self) -> FloatArray:
         """float64 [N]: how far each model is from converged: gap of the bounds, or spread where there is none."""
+        if self.score_upper is not None:
+            upper, lower = self._of_scores(self.score_upper)
+            return upper - lower
         by_gap = (self.kind == Kind.CONVEX) | (self.kind == Kind.EXACT)
         spread = self.spread
         if self.settling is not None:
@@ -155,13 +191,31 @@ class Bounds:
 
     def labels_are_best(self) -> bool:
         """At epsilon = 0: no labelling of any model can be better by more than the tolerance."""
+        if self.score_upper is not None:
+            return bool(self.converged().all())
         return bool((self.models.per_model(self.upper - self.score) <= self._allowed()).all())
 
     def _allowed(self) -> FloatArray:
-        return self.tolerance * np.maximum(1.0, np.abs(self.models.per_model(self.upper)))
+        upper = self.models.per_model(self.upper) if self.score_upper is None else self.score_upper
+        return self.tolerance * np.maximum(1.0, np.abs(upper))
+
+    def _of_scores(self, known: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(upper, lower), each float64 [N]: bounds of the best score, `known` being one from above.
+
+        The score is whole where all potentials are whole numbers.
+        """
+        lower = self.models.per_model(self.score)
+        upper = np.fmin(known, np.where(self._bounded(), self.models.per_model(self.upper), np.inf))
+        slack = ROUNDING[self.problem.dtype.name] * np.maximum(1.0, np.abs(upper))
+        upper = np.where(self._whole, np.floor(upper + slack), upper)
+        return np.maximum(upper, lower), lower
 
     def certified(self) -> BoolArray:
         """bool [N]: lower and upper are bounds."""
+        return self._bounded() if self.score_upper is None else np.ones(len(self.models.graphs), dtype=bool)
+
+    def _bounded(self) -> BoolArray:
+        """bool [N]: F and the dual value are bounds."""
         unsure = (self.kind == Kind.UNKNOWN) | (self.kind == Kind.CONCAVE_ENTROPY)
         if not self.exact_done:
             unsure |= self.kind == Kind.EXACT
@@ -169,6 +223,9 @@ class Bounds:
 
     def summary(self) -> tuple[FloatArray, FloatArray, FloatArray]:
         """(upper, lower, gap), each float64 [N], as reported: nan where there is no bound, gap never negative."""
+        if self.score_upper is not None:
+            upper, lower = self._of_scores(self.score_upper)
+            return upper, lower, upper - lower
         reweighted = self.kind == Kind.CONCAVE_ENTROPY
         lower = self.segment_lower()
         # Tree-reweighted: F bounds nothing until the beliefs agree; then it is the optimum.

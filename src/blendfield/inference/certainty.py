@@ -17,12 +17,11 @@ import numpy.typing as npt
 
 from blendfield.backends.protocol import FloatArray, LabelArray, Problem
 from blendfield.graph import RegionGraph
+from blendfield.inference.bounds import ROUNDING
 from blendfield.inference.program import Kind, Models
 
 BoolArray = npt.NDArray[np.bool_]
 
-ROUNDING = {"float64": 1e-9, "float32": 1e-4}
-"""of F, relative"""
 RANGE = 40.0
 """exp(-RANGE) is a belief even in float32"""
 

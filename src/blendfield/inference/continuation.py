@@ -27,6 +27,23 @@ MOST_ROUNDS = 20
 CHUNK_ENTRIES = 1 << 16
 COLDEST = {"float64": 1e-9, "float32": 1e-5}
 """times the hottest temperature: below, differences of potentials drown in rounding"""
+WORTHWHILE = 0.01
+PATIENCE = 2
+
+
+class Patience:
+    """Runs out where PATIENCE temperatures in a row close less than WORTHWHILE of the gap from a bound to a score."""
+
+    def __init__(self) -> None:
+        self.lowest = math.inf
+        self.dull = 0
+
+    def out(self, bound: float, score: float) -> bool:
+        """After another temperature."""
+        gained = self.lowest - bound > WORTHWHILE * (bound - score)
+        self.dull = 0 if gained else self.dull + 1
+        self.lowest = min(self.lowest, bound)
+        return self.dull >= PATIENCE
 
 
 class Continuation:
@@ -43,6 +60,8 @@ class Continuation:
         self.round = monitor.options.certificate_every or ROUND
         self.one_sweep = bounds.models.one_sweep
         self.search = LabelSearch(problem, bounds, monitor)
+        self.patience: Patience | None = None
+        """where there are better things to do than to sweep on"""
 
     def solve(self, warm: bool) -> str:
         """Returns the reason to stop. `warm`: the messages are worth something, so start colder."""
@@ -64,6 +83,8 @@ class Continuation:
         while True:
             if (reason := self._solve_at_temperature()) is not None:
                 return reason
+            if self.patience and self.patience.out(self.bounds.reached(), float(self.bounds.score.sum())):
+                return "stalled"
             self.temperature = max(self.coldest, FACTOR * self.temperature)
             self.monitor.watch_progress = self.temperature == self.coldest
 

@@ -44,6 +44,7 @@ def infer(
     certificate_every: int | str = ...,
     damping: float | None = ...,
     restarts: int = ...,
+    tighten: int = ...,
     memory_limit: int | None = ...,
 ) -> Result: ...
 @overload
@@ -66,6 +67,7 @@ def infer(
     certificate_every: int | str = ...,
     damping: float | None = ...,
     restarts: int = ...,
+    tighten: int = ...,
     memory_limit: int | None = ...,
 ) -> list[Result]: ...
 def infer(
@@ -87,6 +89,7 @@ def infer(
     certificate_every: int | str = "auto",
     damping: float | None = None,
     restarts: int = 0,
+    tighten: int = 0,
     memory_limit: int | None = None,
 ) -> Result | list[Result]:
     """Beliefs, labels and certified bounds of one model or of many.
@@ -142,6 +145,10 @@ def infer(
     restarts
         How often to look for better labels again from elsewhere, within the time limit; mean field starts as often
         from random distributions.
+    tighten
+        Norm-product at epsilon = 0: how often to tighten the bound with larger regions, each time with about four times
+        as many table entries as before, within the time limit and the memory there is. `lower` and `upper` are then
+        bounds of the best score: that of `labels`, and what no labelling exceeds.
     memory_limit
         Bytes that may be used, besides what is available anyway; more is a NotEnoughMemoryError with the estimate.
     """
@@ -160,6 +167,7 @@ def infer(
         certificate_every=certificate_every,
         damping=damping,
         restarts=restarts,
+        tighten=tighten,
         memory_limit=memory_limit,
     )
     task = Task(graph, potentials, counting_numbers, evidence, initial, options, started)

@@ -7,6 +7,7 @@ the generalised one; what differs is how the temperature 0 is reached and when t
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,7 @@ from blendfield.graph import DisjointUnion
 from blendfield.inference import memory
 from blendfield.inference.anderson import History
 from blendfield.inference.bounds import Bounds
-from blendfield.inference.continuation import Continuation, potential_scale
+from blendfield.inference.continuation import Continuation, Patience, potential_scale
 from blendfield.inference.messages import Messages, model_messages
 from blendfield.inference.norm_product import (
     SLACK,
@@ -36,9 +37,12 @@ from blendfield.inference.program import Kind, Models, build_models
 from blendfield.inference.result import Result
 from blendfield.inference.solution import ProblemSolution
 from blendfield.inference.task import Task
+from blendfield.inference.tightening import Tightening
 
 SWEEPING = 0.5
 """share of the time limit for sweeps, where better labels are to be searched for afterwards"""
+TIGHTENING = 0.7
+"""and with larger regions before that: the share that has gone when both are done"""
 
 
 def norm_product(task: Task) -> Outcome:
@@ -65,8 +69,11 @@ def _pass_messages(task: Task, own_numbers: str, propagation: bool) -> Outcome:
             problem.set_messages(messages)
         warm = messages is not None
         hottest = potential_scale(tables, models.program.graph.table_offsets)
+        tighten = partial(Tightening, models, tables, task.backend) if options.tighten else None
         del tables, messages  # the problem has its own copies
-        return solve_compiled(models, problem, options, hottest, task.started, propagation=propagation, warm=warm)
+        return solve_compiled(
+            models, problem, options, hottest, task.started, propagation=propagation, warm=warm, tighten=tighten
+        )
     except MemoryError as error:
         if isinstance(error, NotEnoughMemoryError):
             raise
@@ -82,11 +89,12 @@ def solve_compiled(
     *,
     propagation: bool = False,
     warm: bool = False,
+    tighten: Callable[[Bounds, Monitor], Tightening] | None = None,
 ) -> Outcome:
     """Pass messages in a compiled problem, from those it has, until done.
 
     `hottest`: a temperature of the size of the potentials. `warm`: the messages are worth something. `started`: when
-    the time that counts began (time.perf_counter()).
+    the time that counts began (time.perf_counter()). `tighten`: makes the rounds with larger regions, if there are any.
     """
     continued = options.epsilon == 0 and not propagation
     slots = _history_slots(models, options)
@@ -104,17 +112,14 @@ def solve_compiled(
         run = partial(solve, problem, bounds, monitor, sweeper, annealing)
     else:
         run = partial(continuation.solve, warm)
-    if continuation and options.restarts:
+    tightening = tighten(bounds, monitor) if tighten else None
+    if continuation and (tightening or options.restarts):
         monitor.share_of_time = SWEEPING
+        continuation.patience = Patience() if tightening else None
     try:
         reason = run()
-        if continuation and options.restarts and reason != "callback":
-            if monitor.certified_at != monitor.iteration:
-                continuation.certify()
-            reason = continuation.search.restart(options.restarts, reason)
-            if reason == "time_limit" and not monitor.late():  # the search did not need its share
-                monitor.share_of_time = 1.0
-                reason = continuation.solve(warm=False)
+        if continuation and (options.restarts or tightening) and reason != "callback":
+            reason = _go_on(continuation, tightening, reason)
     except KeyboardInterrupt:
         reason = "interrupted"
         sweeper.recover()
@@ -122,6 +127,23 @@ def solve_compiled(
     smoothing = continuation.temperature if continuation else bounds.smoothing
     solution = ProblemSolution(models, problem, options.epsilon, smoothing, bounds.labels, bounds.score, options.dtype)
     return _outcome(models, bounds, monitor, solution, reason)
+
+
+def _go_on(continuation: Continuation, tightening: Tightening | None, reason: str) -> str:
+    """Larger regions, and a search for better labels, after the sweeps have ended; the reason to stop."""
+    monitor, restarts = continuation.monitor, continuation.monitor.options.restarts
+    if monitor.certified_at != monitor.iteration:
+        continuation.certify()
+    if tightening:
+        monitor.share_of_time = TIGHTENING if restarts else 1.0
+        continuation.patience = None
+        reason = tightening.run(reason)
+    if restarts and reason != "callback":
+        reason = continuation.search.restart(restarts, reason)
+    if reason == "time_limit" and not monitor.late():  # not all have needed their share
+        monitor.share_of_time = 1.0
+        reason = continuation.solve(warm=False)
+    return reason
 
 
 def _finish(problem: Problem, bounds: Bounds, monitor: Monitor, continuation: Continuation | None) -> None:

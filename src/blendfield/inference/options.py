@@ -52,6 +52,8 @@ class Options:
     damping: float | None
     """share of the old messages that stays; None: as the method sees fit"""
     restarts: int
+    tighten: int
+    """rounds with larger and larger regions, at epsilon = 0"""
     memory_limit: int | None
     """bytes"""
 
@@ -71,6 +73,7 @@ def check_options(
     certificate_every: Any,
     damping: Any,
     restarts: Any,
+    tighten: Any,
     memory_limit: Any,
 ) -> Options:
     """Raise OptionError for the first option that makes no sense."""
@@ -97,6 +100,7 @@ def check_options(
         else check_integer("certificate_every", certificate_every, 1, "'auto' or "),
         damping=_damping(damping, method),
         restarts=check_integer("restarts", restarts, 0),
+        tighten=_tighten(tighten, method, epsilon),
         memory_limit=None if memory_limit is None else check_integer("memory_limit", memory_limit, 0, "None or "),
     )
 
@@ -154,6 +158,16 @@ def _damping(value: Any, method: Any) -> float | None:
     if damping >= 1:
         raise OptionError(f"damping must be None or a number from 0 to below 1; got {value!r}")
     return damping
+
+
+def _tighten(value: Any, method: Any, epsilon: float) -> int:
+    rounds = check_integer("tighten", value, 0)
+    if rounds and (method != "norm-product" or epsilon != 0):
+        raise OptionError(
+            "tighten applies to method 'norm-product' at epsilon = 0 only; "
+            f"the method is {method!r}, epsilon is {epsilon:g}"
+        )
+    return rounds
 
 
 def _acceleration(value: Any) -> Anderson | None:

@@ -210,5 +210,6 @@ def _solver_options(options: InferenceOptions) -> Any:
         certificate_every="auto",
         damping=None,
         restarts=0,
+        tighten=0,
         memory_limit=None,
     )
