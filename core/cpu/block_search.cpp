@@ -2,7 +2,8 @@
 //
 // Given the labels of the others, the score of a forest is a sum over its variables and edges, however many variables
 // the regions have; one pass up and one down finds its best labels. A round forces new labels upon a few variables,
-// lets forests around them adapt, and keeps what has not become worse, part by part.
+// lets small forests around them adapt (now and then forests all over the model), and keeps what has not become worse,
+// part by part.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -17,7 +18,10 @@ namespace blendfield {
 namespace {
 
 constexpr int64_t variables_per_kick = 64;
+constexpr int64_t entries_copied_per_round = 1 << 16;
 constexpr int walk_length = 5, moves_around = 4, moves_of_all = 2;
+constexpr uint64_t rounds_per_wide_one = 32, size_place = ~0ull;
+constexpr int least_members = 4, doublings = 3;
 
 // splitmix64 of (seed, place): numbers that depend on nothing else.
 uint64_t hash(uint64_t seed, uint64_t place) {
@@ -66,6 +70,7 @@ class BlockSearch {
         values_.resize(value_start_.back());
         region_mark_.assign(p_.regions, -1);
         is_movable_.assign(p_.variables, 0);
+        seen_.assign(p_.variables, 0);
         for (int64_t r = 0; r < p_.regions; ++r) {
             if (t_.first[r + 1] - t_.first[r] != 1) continue;
             const Axis& axis = t_.axes[t_.first[r]];
@@ -82,9 +87,10 @@ class BlockSearch {
         if (movable_.empty()) return;
         before_.assign(labels_, labels_ + p_.variables);
         force(hash(seed, 0));
-        for (int k = 0; k < moves_around; ++k) move(hash(seed, 1 + k));
+        const bool everywhere = seed % rounds_per_wide_one == 0;
+        for (int k = 0; k < moves_around; ++k) move(hash(seed, 1 + k), everywhere);
         for (int32_t v : kicked_) blocked_[v] = 0;
-        for (int k = 0; k < moves_of_all; ++k) move(hash(seed, 1 + moves_around + k));
+        for (int k = 0; k < moves_of_all; ++k) move(hash(seed, 1 + moves_around + k), everywhere);
         keep_what_is_no_worse();
     }
 
@@ -113,12 +119,12 @@ class BlockSearch {
     }
 
     // The best labels of the variables of a random induced forest, given all others.
-    void move(uint64_t seed) {
-        order_.assign(movable_.begin(), movable_.end());
-        for (size_t k = order_.size(); k > 1; --k) std::swap(order_[k - 1], order_[hash(seed, k) % k]);
+    void move(uint64_t seed, bool everywhere) {
         members_.clear();
-        for (int32_t v : order_)
-            if (!blocked_[v]) try_to_add(v);
+        if (everywhere)
+            scatter(seed);
+        else
+            grow(seed);
         walk();
         for (auto v = visited_.rbegin(); v != visited_.rend(); ++v) up(*v);
         for (int32_t v : visited_) {
@@ -130,13 +136,43 @@ class BlockSearch {
         for (int32_t v : members_) in_forest_[v] = 0;
     }
 
+    // Variables from all over the model.
+    void scatter(uint64_t seed) {
+        order_.assign(movable_.begin(), movable_.end());
+        for (size_t k = order_.size(); k > 1; --k) std::swap(order_[k - 1], order_[hash(seed, k) % k]);
+        for (int32_t v : order_)
+            if (!blocked_[v]) try_to_add(v);
+    }
+
+    // From the forced variables, or around them: some more for each of them, neighbours of those taken.
+    void grow(uint64_t seed) {
+        order_.clear();
+        const auto reach = [&](int32_t u) {
+            if (!is_movable_[u] || blocked_[u] || seen_[u]) return;
+            seen_[u] = 1;
+            order_.push_back(u);
+        };
+        for (int32_t v : kicked_) {
+            reach(v);
+            if (blocked_[v]) for_neighbours(v, reach);
+        }
+        const size_t kicks = 1 + movable_.size() / variables_per_kick;
+        const size_t most = kicks * (least_members << hash(seed, size_place) % doublings);
+        for (size_t k = 0; k < order_.size() && members_.size() < most; ++k) {
+            std::swap(order_[k], order_[k + hash(seed, k) % (order_.size() - k)]);
+            const int32_t v = order_[k];
+            if (try_to_add(v)) for_neighbours(v, reach);
+        }
+        for (int32_t v : order_) seen_[v] = 0;
+    }
+
     int32_t find(int32_t v) {
         while (root_[v] != v) v = root_[v] = root_[root_[v]];
         return v;
     }
 
     // A variable joins when its neighbours in the forest belong to different trees.
-    void try_to_add(int32_t v) {
+    bool try_to_add(int32_t v) {
         neighbours_.clear();
         for_neighbours(v, [&](int32_t u) {
             if (!in_forest_[u] || mark_[u] == v) return;
@@ -151,11 +187,12 @@ class BlockSearch {
             mark_[u] = v;
         }
         for (int32_t u : neighbours_) mark_[u] = -1;
-        if (!tree) return;
+        if (!tree) return false;
         in_forest_[v] = 1;
         root_[v] = v;
         for (int32_t u : neighbours_) root_[u] = v;
         members_.push_back(v);
+        return true;
     }
 
     template <class F>
@@ -224,17 +261,16 @@ class BlockSearch {
         }
         if (parent < 0) return;
         Rank* theirs = values_.data() + value_start_[parent];
-        for (int z = 0; z < above; ++z) {
-            int best = 0;
-            Rank most;
-            for (int y = 0; y < labels; ++y) {
+        int32_t* choice = choice_.data() + choice_start_[v];
+        for (int y = 0; y < labels; ++y)
+            for (int z = 0; z < above; ++z) {
                 Rank sum = pair_[y * above + z];
                 sum.add(own[y]);
-                if (y == 0 || sum.better_than(most)) most = sum, best = y;
+                if (y > 0 && !sum.better_than(pair_[z])) continue;
+                pair_[z] = sum;  // the best so far: row 0 is not needed any more
+                choice[z] = y;
             }
-            choice_[choice_start_[v] + z] = best;
-            theirs[z].add(most);
-        }
+        for (int z = 0; z < above; ++z) theirs[z].add(pair_[z]);
     }
 
     int64_t best_of(int32_t v) const {
@@ -284,7 +320,7 @@ class BlockSearch {
     const Tables<T>& t_;
     int64_t* labels_;
     std::vector<int32_t> movable_, order_, members_, visited_, kicked_, neighbours_, rejected_, judged_;
-    std::vector<uint8_t> in_forest_;
+    std::vector<uint8_t> in_forest_, seen_;
     std::vector<int32_t> root_, mark_, parent_, region_mark_;
     std::vector<uint8_t> blocked_, is_movable_;  // no label but one may be forbidden: those stay
     std::vector<int64_t> before_, value_start_, choice_start_;
@@ -300,13 +336,19 @@ void Problem<T>::block_search(int64_t* labels, int64_t rounds, uint64_t seed) co
     tables.first.assign(program_.region_offsets, program_.region_offsets + program_.regions + 1);
     tables.axes.resize(program_.region_offsets[program_.regions]);
     tables.start.assign(program_.variables + 1, 0);
+    // Lanes lie side by side: many rounds are worth a copy in which the entries of a table do.
+    const bool copied = program_.table_offsets[program_.regions] <= rounds * entries_copied_per_round;
+    std::vector<T> copy(copied ? program_.table_offsets[program_.regions] : 0);
     int axes[32];
     for (int64_t r = 0; r < program_.regions; ++r) {
         const Layout::Place place = layout_.place(r);
         const Group& g = layout_.groups[place.group];
-        tables.table.push_back(tables_.data() + table_at(place));
+        const T* table = tables_.data() + table_at(place);
+        T* own = copy.data() + program_.table_offsets[r];
+        for (int64_t e = 0; copied && e < g.entries; ++e) own[e] = table[e * g.width];
+        tables.table.push_back(copied ? own : table);
         Layout::core_axes(program_, r, axes);
-        int64_t step = g.width;
+        int64_t step = copied ? 1 : g.width;
         for (int a = static_cast<int>(g.extents.size()) - 1; a >= 0; --a) {
             const int32_t variable = program_.region_variables[tables.first[r] + axes[a]];
             tables.axes[tables.first[r] + a] = {variable, step};

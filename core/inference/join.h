@@ -2,8 +2,8 @@
 //
 // Variables are eliminated in an order that keeps tables small. The regions that meet in the bucket of a variable are
 // joined, but only as far as the joint table has at most `most_entries` entries; what a joined region has left without
-// the variable goes on to the bucket of its next variable. Both are regions of the join graph, as are the variables that
-// joined regions of one bucket share. A relaxation over them is exact when no bucket was split.
+// the variable goes on to the bucket of its next variable. Both are regions of the join graph, as are the variables
+// that joined regions of one bucket share. A relaxation over them is exact when no bucket was split.
 #pragma once
 #include <cstdint>
 #include <vector>

@@ -123,6 +123,9 @@ def test_options_reach_infer(small, monkeypatch, capsys):
     assert expected.items() <= given.items()
     main(["infer", small])
     assert given["counting_numbers"] == "cover"
+    assert given["tighten"] == 0
+    main(["infer", small, "--epsilon", "0", "--tighten", "3"])
+    assert given["tighten"] == 3
 
 
 def test_not_converged_is_said_and_written(hard, tmp_path, capsys):

@@ -51,3 +51,10 @@ def check_sound(result):
         assert np.isfinite(table).all()
         assert (table >= 0).all()
         np.testing.assert_allclose(table.sum(), 1.0, rtol=1e-5)
+
+
+def frustrated(seed, shape=(5, 5), labels=3):
+    """A grid with pair tables without sign: local search alone gets stuck."""
+    rng = np.random.default_rng(seed)
+    graph = bf.grid_graph(shape, labels)
+    return graph, [2.0 * rng.standard_normal(graph.shape(r)) for r in range(graph.num_regions)]

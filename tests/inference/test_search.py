@@ -4,16 +4,10 @@ import time
 
 import numpy as np
 import pytest
+from inference_models import frustrated
 
 import blendfield as bf
 from blendfield.testing import enumerate_exact, random_forest, random_region_graph, random_tables
-
-
-def frustrated(seed, shape=(5, 5), labels=3):
-    """A grid with pair tables without sign: local search alone gets stuck."""
-    rng = np.random.default_rng(seed)
-    graph = bf.grid_graph(shape, labels)
-    return graph, [2.0 * rng.standard_normal(graph.shape(r)) for r in range(graph.num_regions)]
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -192,8 +192,10 @@ class Problem(Protocol):
         A block move sets all variables of a random induced forest (no region closes a cycle) at once to their best
         labels given the others: fewest -inf terms first, then the largest sum, ties to the lowest label given the
         parent's, from the first variable of a tree that was taken. A round forces new labels upon one in 64 of the
-        variables with more than one allowed label, each with up to four more on a random walk; four moves of the
-        others; two of all. New labels that hang together through regions are then taken back where they are worse.
+        variables with more than one allowed label, each with up to four more on a random walk; four moves of others;
+        two of all. The forests grow from there to 4, 8 or 16 variables for each of the one in 64; where the seed is a
+        multiple of 32, over the whole model. New labels that hang together through regions are then taken back where
+        they are worse.
         `reference_search` says which random number is used where.
         """
         ...

@@ -6,10 +6,14 @@ that every backend draws the same.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from blendfield.backends.protocol import FloatArray, LabelArray
 
 VARIABLES_PER_KICK = 64
 WALK_LENGTH, MOVES_AROUND, MOVES_OF_ALL = 5, 4, 2
+ROUNDS_PER_WIDE_ONE, SIZE_PLACE = 32, 2**64 - 1
+LEAST_MEMBERS, DOUBLINGS = 4, 3
 
 Rank = tuple[int, float]
 """(- number of forbidden terms, sum of the others): larger is better"""
@@ -50,20 +54,21 @@ class BlockSearch:
         before = self.labels.copy()
         forced = self._force(hashed(seed, 0))
         for k in range(MOVES_AROUND + MOVES_OF_ALL):
-            self._move(hashed(seed, 1 + k), forced if k < MOVES_AROUND else set())
+            blocked = forced if k < MOVES_AROUND else {}
+            self._move(hashed(seed, 1 + k), forced, blocked, everywhere=seed % ROUNDS_PER_WIDE_ONE == 0)
         self._keep_what_is_no_worse(before)
 
-    def _force(self, seed: int) -> set[int]:
-        """New labels for some variables, each with perhaps a few on a walk from it."""
+    def _force(self, seed: int) -> dict[int, None]:
+        """New labels for some variables, each with perhaps a few on a walk from it; which, in their order."""
         count = len(self.movable)
-        forced: set[int] = set()
+        forced: dict[int, None] = {}
         for k in range(1 + count // VARIABLES_PER_KICK):
             place = WALK_LENGTH * 3 * k
             v = self.movable[hashed(seed, place) % count]
             for step in range(place, place + 3 * WALK_LENGTH, 3):
                 shift = 1 + hashed(seed, step + 1) % (self.cardinalities[v] - 1)
                 self.labels[v] = (self.labels[v] + shift) % self.cardinalities[v]
-                forced.add(v)
+                forced[v] = None
                 around = [u for u in self._neighbours(v) if u in self.movable and u not in forced]
                 number = hashed(seed, step + 2)
                 if number % 2 == 0 or not around:
@@ -78,25 +83,62 @@ class BlockSearch:
     def _in_core_order(self, region: int) -> list[int]:
         return sorted(self.regions[region], key=lambda u: (self.cardinalities[u], u))
 
-    def _move(self, seed: int, blocked: set[int]) -> None:
+    def _move(self, seed: int, forced: dict[int, None], blocked: dict[int, None], everywhere: bool) -> None:
         """The best labels of the variables of a random induced forest, given all others."""
-        order = list(self.movable)
-        for k in range(len(order), 1, -1):
-            other = hashed(seed, k) % k
-            order[k - 1], order[other] = order[other], order[k - 1]
         trees: list[set[int]] = []
         members: list[int] = []
-        for v in order:
+
+        def join(v: int) -> bool:
             inside = {u for u in self._neighbours(v) if u in members}
             joined = [tree for tree in trees if tree & inside]
-            if v not in blocked and all(len(tree & inside) == 1 for tree in joined):
-                trees = [tree for tree in trees if not tree & inside] + [{v}.union(*joined)]
-                members.append(v)
+            if not all(len(tree & inside) == 1 for tree in joined):
+                return False
+            trees[:] = [tree for tree in trees if not tree & inside] + [{v}.union(*joined)]
+            members.append(v)
+            return True
+
+        if everywhere:
+            self._scatter(seed, blocked, join)
+        else:
+            self._grow(seed, forced, blocked, join)
         for tree in trees:
             root = next(v for v in members if v in tree)
             _, best = self._best(root, None, tree)[0]
             for v, label in best.items():
                 self.labels[v] = label
+
+    def _scatter(self, seed: int, blocked: dict[int, None], join: Callable[[int], bool]) -> None:
+        """Variables from all over the model."""
+        order = list(self.movable)
+        for k in range(len(order), 1, -1):
+            other = hashed(seed, k) % k
+            order[k - 1], order[other] = order[other], order[k - 1]
+        for v in order:
+            if v not in blocked:
+                join(v)
+
+    def _grow(self, seed: int, forced: dict[int, None], blocked: dict[int, None], join: Callable[[int], bool]) -> None:
+        """From the forced variables, or around them: some more for each of them, neighbours of those taken."""
+        order: list[int] = []
+
+        def reach(candidates: list[int]) -> None:
+            order.extend(u for u in dict.fromkeys(candidates) if self._may_move(u, blocked) and u not in order)
+
+        for v in forced:
+            reach([v, *(self._neighbours(v) if v in blocked else [])])
+        kicks = 1 + len(self.movable) // VARIABLES_PER_KICK
+        most = kicks * (LEAST_MEMBERS << hashed(seed, SIZE_PLACE) % DOUBLINGS)
+        k = count = 0
+        while k < len(order) and count < most:
+            other = k + hashed(seed, k) % (len(order) - k)
+            order[k], order[other] = order[other], order[k]
+            if join(order[k]):
+                count += 1
+                reach(self._neighbours(order[k]))
+            k += 1
+
+    def _may_move(self, v: int, blocked: dict[int, None]) -> bool:
+        return v in self.movable and v not in blocked
 
     def _best(self, v: int, parent: int | None, tree: set[int]) -> list[tuple[Rank, dict[int, int]]]:
         """The best labels of v and all below it, for every label of its parent (for the root: once)."""

@@ -26,9 +26,9 @@ GROWTH = 4.0
 """table entries of a round over those of the round before, at least"""
 MOST_ENTRIES = 2.0**28
 """of one table"""
-SWEEPS = 10
+SWEEPS = 5
 """between two looks at the bound"""
-SETTLED = 0.02
+SETTLED = 0.1
 """of what the temperature costs: where that many sweeps gain no more, it falls"""
 SECONDS = 1e-6
 """per table entry, for enough sweeps to be worth a round: it is not begun where less time is left"""

@@ -529,7 +529,8 @@ def check_block_search(backend: Backend, rng: np.random.Generator, tolerance: To
             other = replace(case, tables=tables)
             mine, reference = other.compile(backend), other.compile(ReferenceBackend())
             labels = random_labels(rng, case.program.graph)
-            start, seed = labels.copy(), int(rng.integers(2**62))
+            start = labels.copy()
+            seed = 32 * int(rng.integers(1, 2**57)) - int(rng.integers(4))  # often with a round over the whole model
             what = f"{case.name}, integer {integer}: block search"
             found = _valid(mine.block_search(labels, 3, seed), case)
             _assert_same(labels, start, f"{what}: the caller's labels")
