@@ -34,6 +34,7 @@ WRONG_OPTIONS = {
     "certificate_every": [0, -1, 1.5, "never", None, True],
     "damping": [0.5, 0, "none"],  # not for norm-product
     "restarts": [-1, 1.5, None, True],
+    "tighten": [-1, 1.5, None, True, 1],
     "memory_limit": [-1, 1e9, "8 GiB", True],
 }
 
