@@ -4,7 +4,7 @@ import time
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from inference_models import frustrated
 
@@ -12,6 +12,7 @@ import blendfield as bf
 from blendfield.testing import enumerate_exact, random_region_graph, random_tables
 
 
+@settings(deadline=None, derandomize=True)
 @given(
     seed=st.integers(0, 10_000),
     rounds=st.integers(1, 3),
