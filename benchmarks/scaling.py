@@ -71,7 +71,7 @@ def recipes(samples: Any, least: int, **options: Any) -> list[ChunkRecipe]:
 
 
 def on_ray(samples: Any, workers: int, memory_limit: int | None = None, **options: Any) -> RayEngine:
-    engine = RayEngine(Cluster("local", workers, threads=1, memory_limit=memory_limit))
+    engine = RayEngine(Cluster("local", workers, threads=1, memory_limit=memory_limit, spare=True))
     engine.place(recipes(samples, engine.shares(), **options))
     return engine
 
