@@ -6,6 +6,7 @@
 
 #include "cpu/problem.h"
 #include "cpu/rank.h"
+#include "cpu/thread_pool.h"
 
 namespace blendfield {
 
@@ -169,8 +170,46 @@ void Problem<T>::belief_labels(int64_t* labels) const {
     }
 }
 
-// Variables in the order of the schedule backwards (the root of a tree first); each takes the label with the largest
-// sum over its regions of the best completion, given the labels fixed before. Ties go to the lowest label.
+// The label of v with the largest sum over its regions of the best completion, given the labels fixed before. Ties go
+// to the lowest label.
+template <class T>
+int Problem<T>::best_label(int32_t v, const int32_t* regions, int64_t count, const uint8_t* fixed,
+                           const int64_t* labels, std::vector<double>& hat) const {
+    std::vector<Rank> ranks(program_.cardinalities[v]);
+    std::vector<double> best;
+    int axes[32];
+    for (int64_t k = 0; k < count; ++k) {
+        const int32_t r = regions[k];
+        const Group& g = layout_.groups[layout_.place(r).group];
+        const int n = static_cast<int>(g.extents.size());
+        hat_of(r, hat);
+        Layout::core_axes(program_, r, axes);
+        int32_t variable[32];
+        int digit[32] = {}, own = 0;
+        for (int a = 0; a < n; ++a) {
+            variable[a] = program_.region_variables[program_.region_offsets[r] + axes[a]];
+            if (variable[a] == v) own = a;
+        }
+        best.assign(ranks.size(), -std::numeric_limits<double>::infinity());
+        for (int64_t e = 0; e < g.entries; ++e) {
+            bool agrees = true;
+            for (int a = 0; a < n && agrees; ++a) agrees = !fixed[variable[a]] || labels[variable[a]] == digit[a];
+            if (agrees) best[digit[own]] = std::max(best[digit[own]], hat[e]);
+            for (int a = n - 1; a >= 0; --a) {
+                if (++digit[a] < g.extents[a]) break;
+                digit[a] = 0;
+            }
+        }
+        for (size_t y = 0; y < ranks.size(); ++y) ranks[y].add(best[y]);
+    }
+    int chosen = 0;
+    for (size_t y = 1; y < ranks.size(); ++y)
+        if (ranks[y].better_than(ranks[chosen])) chosen = static_cast<int>(y);
+    return chosen;
+}
+
+// Variables in the order of the schedule backwards (the root of a tree first), those of one class at the same time
+// where no region has two of them: their labels do not depend on each other.
 template <class T>
 void Problem<T>::decode(int64_t* labels) const {
     const Incidence incidence(program_);
@@ -181,41 +220,27 @@ void Problem<T>::decode(int64_t* labels) const {
             rank[program_.region_variables[program_.region_offsets[r]]] = program_.region_class[r];
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
     std::vector<uint8_t> fixed(program_.variables, 0);
-    std::vector<double> hat, best;
-    std::vector<Rank> ranks;
-    int axes[32];
-    for (int32_t v : order) {
-        const int count = program_.cardinalities[v];
-        ranks.assign(count, Rank{});
-        for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
-            const int32_t r = incidence.region[k];
-            const Group& g = layout_.groups[layout_.place(r).group];
-            const int n = static_cast<int>(g.extents.size());
-            hat_of(r, hat);
-            Layout::core_axes(program_, r, axes);
-            int32_t variable[32];
-            int digit[32] = {}, own = 0;
-            for (int a = 0; a < n; ++a) {
-                variable[a] = program_.region_variables[program_.region_offsets[r] + axes[a]];
-                if (variable[a] == v) own = a;
+    std::vector<size_t> last_class(layout_.regions, order.size());
+    for (size_t first = 0, end; first < order.size(); first = end) {
+        bool apart = true;
+        int64_t cost = 0;
+        for (end = first; end < order.size() && rank[order[end]] == rank[order[first]]; ++end)
+            for (int64_t k = incidence.start[order[end]]; k < incidence.start[order[end] + 1]; ++k) {
+                const int32_t r = incidence.region[k];
+                apart = apart && last_class[r] != first;
+                last_class[r] = first;
+                cost += layout_.groups[layout_.place(r).group].entries;
             }
-            best.assign(count, -std::numeric_limits<double>::infinity());
-            for (int64_t e = 0; e < g.entries; ++e) {
-                bool agrees = true;
-                for (int a = 0; a < n && agrees; ++a) agrees = !fixed[variable[a]] || labels[variable[a]] == digit[a];
-                if (agrees) best[digit[own]] = std::max(best[digit[own]], hat[e]);
-                for (int a = n - 1; a >= 0; --a) {
-                    if (++digit[a] < g.extents[a]) break;
-                    digit[a] = 0;
-                }
+        parallel_for(apart ? threads_ : 1, end - first, cost, [&](int64_t from, int64_t to, int) {
+            std::vector<double> hat;
+            for (int64_t k = from; k < to; ++k) {
+                const int32_t v = order[first + k];
+                const int64_t start = incidence.start[v];
+                labels[v] = best_label(v, incidence.region.data() + start, incidence.start[v + 1] - start, fixed.data(),
+                                       labels, hat);
+                fixed[v] = 1;
             }
-            for (int y = 0; y < count; ++y) ranks[y].add(best[y]);
-        }
-        int chosen = 0;
-        for (int y = 1; y < count; ++y)
-            if (ranks[y].better_than(ranks[chosen])) chosen = y;
-        labels[v] = chosen;
-        fixed[v] = 1;
+        });
     }
 }
 
@@ -227,7 +252,11 @@ template void Problem<double>::local_search(int64_t*, int64_t) const;
 template void Problem<float>::local_search(int64_t*, int64_t) const;
 template void Problem<double>::hat_of(int64_t, std::vector<double>&) const;
 template void Problem<float>::hat_of(int64_t, std::vector<double>&) const;
+template int Problem<double>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*,
+                                         std::vector<double>&) const;
 template void Problem<double>::decode(int64_t*) const;
+template int Problem<float>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*,
+                                        std::vector<double>&) const;
 template void Problem<float>::decode(int64_t*) const;
 
 }  // namespace blendfield

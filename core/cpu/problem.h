@@ -115,6 +115,8 @@ class Problem {
     void write_candidate(const ValueItem& item, const double* block, double* candidate) const;
     void prepare_certificate();
     void hat_of(int64_t region, std::vector<double>& out) const;
+    int best_label(int32_t v, const int32_t* regions, int64_t count, const uint8_t* fixed, const int64_t* labels,
+                   std::vector<double>& hat) const;
 
     ProgramArrays program_;
     Layout layout_;

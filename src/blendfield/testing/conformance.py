@@ -589,6 +589,7 @@ def check_threads(backend: Backend, rng: np.random.Generator, tolerance: Toleran
             two.sweep(3)
             _assert_same(one.messages(), two.messages(), f"{case.name}: messages on two threads")
             _assert_same(one.value(), two.value(), f"{case.name}: value on two threads")
+            _assert_same(one.decode(), two.decode(), f"{case.name}: decoded labels on two threads")
             _compare_bits(one, two, case, rng, "on two threads")
     # Large enough for threads to meet, with blocks whose lanes act in different classes; races show now and then only.
     program = build_program(grid_graph((20, 30), 8), "ones")
@@ -597,9 +598,11 @@ def check_threads(backend: Backend, rng: np.random.Generator, tolerance: Toleran
         case = Case(program, tables, 1.0, dtype, f"grid, {dtype}")
         one = case.compile(backend, threads=1)
         one.sweep(2)
+        labels = one.decode()
         for attempt in range(10):
             two = case.compile(backend, threads=2)
             two.sweep(2)
+            _assert_same(two.decode(), labels, f"{case.name}: decoded labels on two threads, attempt {attempt}")
             _assert_same(one.messages(), two.messages(), f"{case.name}: messages on two threads, attempt {attempt}")
         _compare_bits(one, two, case, rng, "on two threads")
 
