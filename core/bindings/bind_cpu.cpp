@@ -1,10 +1,12 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 
 #include <limits>
 #include <optional>
 #include <stdexcept>
+#include <variant>
 
 #include "bindings/bindings.h"
 #include "cpu/problem.h"
@@ -51,19 +53,22 @@ class BoundProblem {
   public:
     BoundProblem(Array<int32_t> cardinalities, Array<int64_t> region_offsets, Array<int32_t> region_variables,
                  Array<int64_t> table_offsets, Array<int32_t> edge_parents, Array<int32_t> edge_children,
-                 Array<double> counting_numbers, Array<int32_t> region_class, Array<int32_t> schedule,
-                 Array<int32_t> segment, int64_t segments, Array<T> tables, double epsilon, int threads)
+                 Array<double> counting_numbers, std::variant<Array<int8_t>, Array<int32_t>> region_class,
+                 Array<int32_t> schedule, Array<int32_t> segment, int64_t segments, Array<T> tables, double epsilon,
+                 int threads)
         : kept_{nb::cast(cardinalities), nb::cast(region_offsets), nb::cast(region_variables), nb::cast(table_offsets),
                 nb::cast(edge_parents),  nb::cast(edge_children),  nb::cast(counting_numbers), nb::cast(segment)} {
         ProgramArrays p;
-        p.regions = static_cast<int64_t>(counting_numbers.size());
+        p.regions = static_cast<int64_t>(region_offsets.size()) - 1;
         p.edges = static_cast<int64_t>(edge_parents.size());
         p.variables = static_cast<int64_t>(cardinalities.size());
-        expect_size(region_offsets.size(), p.regions + 1, "region_offsets");
         expect_size(table_offsets.size(), p.regions + 1, "table_offsets");
         expect_size(edge_children.size(), p.edges, "edge_children");
-        expect_size(region_class.size(), p.regions, "region_class");
-        expect_size(segment.size(), p.regions, "segment");
+        std::visit([&](const auto& classes) { expect_size(classes.size(), p.regions, "region_class"); }, region_class);
+        p.same_counting = counting_numbers.size() == 1;
+        p.same_segment = segment.size() == 1;
+        if (!p.same_counting) expect_size(counting_numbers.size(), p.regions, "counting_numbers");
+        if (!p.same_segment) expect_size(segment.size(), p.regions, "segment");
         p.cardinalities = cardinalities.data();
         p.region_offsets = region_offsets.data();
         p.region_variables = region_variables.data();
@@ -71,16 +76,18 @@ class BoundProblem {
         p.edge_parents = edge_parents.data();
         p.edge_children = edge_children.data();
         p.counting = counting_numbers.data();
-        p.region_class = region_class.data();
+        if (const auto* small = std::get_if<Array<int8_t>>(&region_class)) p.small_class = small->data();
+        if (const auto* wide = std::get_if<Array<int32_t>>(&region_class)) p.region_class = wide->data();
         p.schedule = schedule.data();
         p.steps = static_cast<int64_t>(schedule.size());
         p.segment = segment.data();
         p.segments = segments;
         expect_size(region_variables.size(), p.region_offsets[p.regions], "region_variables");
         expect_size(tables.size(), p.table_offsets[p.regions], "tables");
-        program_ = p;
         nb::gil_scoped_release release;
         problem_ = std::make_unique<Problem<T>>(p, tables.data(), epsilon, threads);
+        p.region_class = nullptr, p.small_class = nullptr;
+        program_ = p;
     }
 
     double epsilon() const { return problem_->epsilon(); }

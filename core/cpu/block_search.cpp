@@ -12,6 +12,7 @@
 
 #include "cpu/problem.h"
 #include "cpu/rank.h"
+#include "graph/incidence.h"
 
 namespace blendfield {
 
@@ -42,7 +43,7 @@ struct Tables {
     std::vector<const T*> table;  // [regions], entry 0
     std::vector<int64_t> first;   // [regions + 1], into `axes`
     std::vector<Axis> axes;       // [region_offsets[regions]]
-    std::vector<int64_t> start;   // [variables + 1], into `region`
+    std::vector<uint32_t> start;  // [variables + 1], into `region`
     std::vector<int32_t> region;  // of the variables, in increasing order
 
     double entry(int32_t r, const int64_t* labels) const {
@@ -333,9 +334,9 @@ class BlockSearch {
 template <class T>
 void Problem<T>::block_search(int64_t* labels, int64_t rounds, uint64_t seed) const {
     Tables<T> tables;
+    const LaneOfRegion places(layout_);
     tables.first.assign(program_.region_offsets, program_.region_offsets + program_.regions + 1);
     tables.axes.resize(program_.region_offsets[program_.regions]);
-    tables.start.assign(program_.variables + 1, 0);
     // Lanes lie side by side: many rounds are worth a copy in which the entries of a table do.
     const bool copied = program_.table_offsets[program_.regions] <= rounds * entries_copied_per_round;
     std::vector<T> copy(copied ? program_.table_offsets[program_.regions] : 0);
@@ -353,15 +354,12 @@ void Problem<T>::block_search(int64_t* labels, int64_t rounds, uint64_t seed) co
             const int32_t variable = program_.region_variables[tables.first[r] + axes[a]];
             tables.axes[tables.first[r] + a] = {variable, step};
             step *= g.extents[a];
-            ++tables.start[variable + 1];
         }
     }
-    std::partial_sum(tables.start.begin(), tables.start.end(), tables.start.begin());
-    tables.region.resize(tables.axes.size());
-    std::vector<int64_t> fill(tables.start.begin(), tables.start.end() - 1);
-    for (int64_t r = 0; r < program_.regions; ++r)
-        for (int64_t a = tables.first[r]; a < tables.first[r + 1]; ++a)
-            tables.region[fill[tables.axes[a].variable]++] = static_cast<int32_t>(r);
+    RegionsOfVariable incidence(program_.regions, program_.variables, program_.region_offsets,
+                                program_.region_variables);
+    tables.start = std::move(incidence.start);
+    tables.region = std::move(incidence.region);
     BlockSearch<T> search(program_, tables, labels);
     for (int64_t k = 0; k < rounds; ++k) search.round(seed + static_cast<uint64_t>(k));
 }

@@ -11,6 +11,7 @@
 
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "cpu/tables.h"
 #include "cpu/thread_pool.h"
@@ -52,8 +53,9 @@ void Problem<T>::two_level_certificate(double smoothing, Sink child_values, Sink
             const auto& [child, parent, slot] = zero_children_[k];
             const Group &pg = layout_.groups[layout_.place(parent).group],
                         &cg = layout_.groups[layout_.place(child).group];
-            hat_of(parent, hat);
-            const double temperature = smoothing * program_.counting[parent];
+            hat.resize(pg.entries);
+            for_hat(layout_.place(parent), [&](int64_t e, double entry) { hat[e] = entry; });
+            const double temperature = smoothing * program_.counting_of(parent);
             const double largest = *std::max_element(hat.begin(), hat.end());
             marginal.assign(cg.entries, 0.0);
             double total = 0;
@@ -152,7 +154,7 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     // Projection: b_r += (g_S - m_S^r) / v_r for every node (r, S), m the pure marginal, v_r = |Y_r| / |Y_S|, g_S the
     // mean of m over the component with weights 1 / v_r.
     auto needs_projection = [&](const typename Deep::Region& d) {
-        return strategy_[program_.segment[d.region]] == projection;
+        return strategy_[program_.segment_of(d.region)] == projection;
     };
     // Calls f(how a node's subset lies in its source, the source's marginal (null: the region's table), the node's
     // marginal) for the nodes of a region, sources first, or last.
@@ -232,13 +234,13 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
             const int64_t entries = group_of(d).entries;
             const double least = *std::min_element(q.data() + d.table, q.data() + d.table + entries);
             const double uniform = 1.0 / static_cast<double>(entries);
-            double& part = mixing[program_.segment[d.region]];
+            double& part = mixing[program_.segment_of(d.region)];
             if (least < 0) part = std::max(part, std::min(1.0, (1 + 1e-12) * -least / (uniform - least)));
         }
         over_regions(0, regions, [&](const typename Deep::Region& d) {
             if (!needs_projection(d)) return;
             const int64_t entries = group_of(d).entries;
-            const double part = mixing[program_.segment[d.region]], add = part / static_cast<double>(entries);
+            const double part = mixing[program_.segment_of(d.region)], add = part / static_cast<double>(entries);
             for (int64_t e = 0; e < entries; ++e) q[d.table + e] = std::max((1 - part) * q[d.table + e] + add, 0.0);
         });
     }
@@ -246,7 +248,7 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
     // Scaling: regions of one order depend on smaller ones only.
     std::vector<uint8_t> missed(regions, 0);
     auto scale = [&](const typename Deep::Region& d) {
-        if (strategy_[program_.segment[d.region]] != scaling) return;
+        if (strategy_[program_.segment_of(d.region)] != scaling) return;
         const Group& g = group_of(d);
         double* table = q.data() + d.table;
         std::vector<double> marginal;
@@ -283,7 +285,7 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
         first = last;
     }
     for (int64_t d = 0; d < regions; ++d)
-        if (missed[d]) failed[program_.segment[deep.regions[d].region]] = 1;
+        if (missed[d]) failed[program_.segment_of(deep.regions[d].region)] = 1;
 
     parallel_for(threads_, deep.items.size(), deep.entries, [&](int64_t begin, int64_t end, int t) {
         Scratch& work = scratch(t, true);
@@ -304,6 +306,8 @@ void Problem<T>::general_certificate(double smoothing, Sink values, Sink gaps, s
 template <class T>
 CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps, double* candidate) {
     if (!prepared_) prepare_certificate();
+    std::optional<LaneOfRegion> places;
+    if (!zero_children_.empty() || !deep_->items.empty()) places.emplace(layout_);
     const size_t children = child_items_.size(), parents = parent_items_.size(), others = deep_->items.size();
     std::vector<double> value_items(children + parents + others), gap_items(children + parents + others);
     const bool by_lane = region_gaps || program_.segments > 1 || others;
@@ -328,12 +332,12 @@ CertificateSums Problem<T>::certificate(double smoothing, bool region_gaps, doub
         for (size_t lane = 0; lane < layout_.region_of_lane.size(); ++lane) {
             const int32_t r = layout_.region_of_lane[lane];
             if (r < 0) continue;
-            const double c = program_.counting[r];
-            out.value[program_.segment[r]] += value_lanes[lane];
+            const double c = program_.counting_of(r);
+            out.value[program_.segment_of(r)] += value_lanes[lane];
             double gap = c >= 0 ? std::max(gap_lanes[lane], 0.0) : std::min(gap_lanes[lane], 0.0);
-            if (failed[program_.segment[r]]) gap = infinity;
-            out.gap[program_.segment[r]] += gap;
-            out.spread[program_.segment[r]] += std::abs(gap);
+            if (failed[program_.segment_of(r)]) gap = infinity;
+            out.gap[program_.segment_of(r)] += gap;
+            out.spread[program_.segment_of(r)] += std::abs(gap);
             if (region_gaps) out.region_gaps[r] = gap;
         }
     } else if (program_.segments) {

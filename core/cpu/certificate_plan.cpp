@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "cpu/certificate.h"
+#include "cpu/memory.h"
 
 namespace blendfield {
 
@@ -13,27 +14,75 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 }  // namespace
 
+// Searching for labels takes memory, too, and follows few certificates: what is quickly found again is let go.
+template <class T>
+void Problem<T>::release_certificate() {
+    if (!prepared_ || !deep_->items.empty()) return;
+    const GiveBack memory(child_beliefs_.bytes() + static_cast<int64_t>(child_q_.size() * sizeof(unsigned)));
+    prepared_ = false;
+    child_items_.clear(), parent_items_.clear(), zero_children_.clear();
+    child_beliefs_.reset(0);
+    std::vector<unsigned>().swap(child_q_);
+    std::vector<unsigned char>().swap(fixed_);
+}
+
+// Where parents find the q of their children: children know where their messages are with the parents.
+template <class T>
+void Problem<T>::find_children() {
+    struct Slot {
+        int64_t messages;
+        int group, slot;
+    };
+    std::vector<Slot> slots;  // in the order of the messages
+    for (size_t k = 0; k < layout_.groups.size(); ++k)
+        for (size_t s = 0; s < layout_.groups[k].slots.size(); ++s)
+            slots.push_back({layout_.groups[k].slots[s].messages, static_cast<int>(k), static_cast<int>(s)});
+    for (const LightBlock& light : layout_.lights) {
+        const Group& g = layout_.groups[light.group];
+        if (g.extents.size() > 1) continue;
+        const int64_t q = q_offset_[light.group] + light.block * g.entries * g.width;
+        for (int j = 0; j < light.degree; ++j)
+            for (uint32_t rest = light.mask; rest; rest &= rest - 1) {
+                const int lane = __builtin_ctz(rest);
+                const unsigned at = position(layout_.index.data(), layout_.edges[light.edge + j], lane);
+                if (at == no_edge) continue;
+                const Slot& of =
+                    *std::prev(std::upper_bound(slots.begin(), slots.end(), static_cast<int64_t>(at),
+                                                [](int64_t value, const Slot& slot) { return value < slot.messages; }));
+                const Group& parent = layout_.groups[of.group];
+                const int64_t within = at - of.messages, width = parent.width;
+                const int64_t block = within / (width * parent.slots[of.slot].labels);
+                const int64_t start = child_start_[of.group] + of.slot * parent.blocks * width;
+                child_q_[start + block * width + within % width] = static_cast<unsigned>(q + lane);
+                child_width_[of.group][of.slot] = g.width;
+            }
+    }
+}
+
 template <class T>
 void Problem<T>::prepare_certificate() {
     prepared_ = true;
+    give_back(layout_.bytes());
     const int64_t segments = program_.segments;
     strategy_.assign(segments, two_level);
     for (int64_t e = 0; e < program_.edges; ++e) {
         const int32_t child = program_.edge_children[e];
         if (program_.region_offsets[child + 1] - program_.region_offsets[child] > 1)
-            strategy_[program_.segment[child]] = projection;
+            strategy_[program_.segment_of(child)] = projection;
     }
-    if (forbidden_)
+    if (forbidden_) {
+        const LaneOfRegion places(layout_);
         for (int64_t r = 0; r < layout_.regions; ++r) {
             const Group& g = layout_.groups[layout_.place(r).group];
-            if (!g.forbidden || strategy_[program_.segment[r]] == scaling) continue;
+            if (!g.forbidden || strategy_[program_.segment_of(r)] == scaling) continue;
             const T* table = tables_.data() + table_at(layout_.place(r));
             for (int64_t e = 0; e < g.entries; ++e)
                 if (table[e * g.width] == -infinity) {
-                    strategy_[program_.segment[r]] = scaling;
+                    strategy_[program_.segment_of(r)] = scaling;
                     break;
                 }
         }
+    }
 
     deep_ = std::make_shared<Deep>();
     Deep& deep = *deep_;
@@ -44,7 +93,7 @@ void Problem<T>::prepare_certificate() {
         for (int l = 0; l < g.width; ++l)
             if (item.mask >> l & 1) {
                 const int32_t r = layout_.region_of_lane[g.first_lane + static_cast<int64_t>(item.block) * g.width + l];
-                (strategy_[program_.segment[r]] == two_level ? two : other) |= 1u << l;
+                (strategy_[program_.segment_of(r)] == two_level ? two : other) |= 1u << l;
             }
         if (two) (g.sends ? child_items_ : parent_items_).push_back({item.group, item.block, two, item.light});
         if (other) deep.items.push_back({item.group, item.block, other, item.light});
@@ -71,33 +120,27 @@ void Problem<T>::prepare_certificate() {
         if (q_size >= static_cast<int64_t>(no_edge)) throw std::length_error("too many labels for one certificate");
         child_beliefs_.reset(q_size);
         child_q_.assign(slot_lanes, 0);
-        for_edges([&](int64_t e, int64_t, int, int slot) {
-            const int32_t parent = program_.edge_parents[e], child = program_.edge_children[e];
-            if (strategy_[program_.segment[child]] != two_level) return;
-            const Group &pg = layout_.groups[layout_.place(parent).group],
-                        &cg = layout_.groups[layout_.place(child).group];
-            const int64_t padded = static_cast<int64_t>(pg.blocks) * pg.width;
-            child_q_[child_start_[layout_.place(parent).group] + slot * padded + layout_.place(parent).lane] =
-                static_cast<unsigned>(q_offset_[layout_.place(child).group] +
-                                      static_cast<int64_t>(layout_.place(child).lane / cg.width) * cg.entries *
-                                          cg.width +
-                                      layout_.place(child).lane % cg.width);
-            child_width_[layout_.place(parent).group][slot] = cg.width;
-            if (program_.counting[child] == 0) {
-                if (fixed_.empty()) fixed_.assign(layout_.lanes, 0);
-                uint8_t& fixed = fixed_[cg.first_lane + layout_.place(child).lane];
-                if (!fixed) zero_children_.push_back({child, parent, static_cast<int32_t>(slot)});
-                fixed = 1;
-            }
-        });
+        find_children();
+        if (!zero_edges_.empty()) {
+            fixed_.assign(layout_.lanes, 0);
+            const LaneOfRegion places(layout_);
+            for_edges(zero_edges_.data(), static_cast<int64_t>(zero_edges_.size()),
+                      [&](int64_t e, int64_t, int, int slot) {
+                          const int32_t parent = program_.edge_parents[e], child = program_.edge_children[e];
+                          if (strategy_[program_.segment_of(child)] != two_level) return;
+                          fixed_[layout_.lane(child)] = 1;
+                          zero_children_.push_back({child, parent, static_cast<int32_t>(slot)});
+                      });
+        }
     }
     if (deep.items.empty()) return;
 
     // Everything below concerns the segments that need more than rounding.
+    const LaneOfRegion places(layout_);
     deep.number.assign(layout_.regions, -1);
     std::vector<int32_t> order;
     for (int64_t r = 0; r < layout_.regions; ++r)
-        if (strategy_[program_.segment[r]] != two_level) order.push_back(static_cast<int32_t>(r));
+        if (strategy_[program_.segment_of(r)] != two_level) order.push_back(static_cast<int32_t>(r));
     std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) {  // small regions first
         return layout_.groups[layout_.place(a).group].extents.size() <
                layout_.groups[layout_.place(b).group].extents.size();
@@ -131,12 +174,12 @@ void Problem<T>::prepare_certificate() {
         const Group& pg = layout_.groups[layout_.place(program_.edge_parents[e]).group];
         const uint32_t mask = pg.slot_masks[slot];
         children[parent].push_back({child, mask});
-        if (program_.counting[program_.edge_children[e]] == 0 && !zero_done[child]) {
+        if (program_.counting_of(program_.edge_children[e]) == 0 && !zero_done[child]) {
             zero_done[child] = 1;
             deep.zero.push_back(child);
             deep.zero_parent.push_back({parent, mask});
         }
-        if (strategy_[program_.segment[program_.edge_children[e]]] != projection) return;
+        if (strategy_[program_.segment_of(program_.edge_children[e])] != projection) return;
         const int axes = __builtin_popcount(mask);
         // An axis with one label constrains nothing; those axes come first.
         const int single = static_cast<int>(std::count(pg.extents.begin(), pg.extents.end(), 1));
@@ -203,5 +246,9 @@ void Problem<T>::prepare_certificate() {
 
 template void Problem<double>::prepare_certificate();
 template void Problem<float>::prepare_certificate();
+template void Problem<double>::find_children();
+template void Problem<float>::find_children();
+template void Problem<double>::release_certificate();
+template void Problem<float>::release_certificate();
 
 }  // namespace blendfield

@@ -2,43 +2,47 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <numeric>
 
+#include "cpu/memory.h"
 #include "cpu/problem.h"
 #include "cpu/rank.h"
 #include "cpu/thread_pool.h"
 
 namespace blendfield {
 
-namespace {
-
-// For every variable the regions that contain it, as compressed rows.
-struct Incidence {
-    std::vector<int64_t> start;
-    std::vector<int32_t> region;
-    explicit Incidence(const ProgramArrays& p) : start(p.variables + 1, 0), region(p.region_offsets[p.regions]) {
-        for (int64_t k = 0; k < p.region_offsets[p.regions]; ++k) ++start[p.region_variables[k] + 1];
-        std::partial_sum(start.begin(), start.end(), start.begin());
-        std::vector<int64_t> fill(start.begin(), start.end() - 1);
-        for (int64_t r = 0; r < p.regions; ++r)
-            for (int64_t k = p.region_offsets[r]; k < p.region_offsets[r + 1]; ++k)
-                region[fill[p.region_variables[k]]++] = static_cast<int32_t>(r);
+// For every variable the lanes of the regions that contain it, in the order of the regions.
+template <class T>
+RegionsOfVariable Problem<T>::lanes_of_variables() const {
+    RegionsOfVariable rows(program_.regions, program_.variables, program_.region_offsets, program_.region_variables);
+    // The places of all regions would take as much memory again: the rows are filled anew from the lanes, then sorted.
+    const std::vector<int32_t>& region_of_lane = layout_.region_of_lane;
+    for (size_t lane = 0; lane < region_of_lane.size(); ++lane) {
+        const int32_t r = region_of_lane[lane];
+        if (r < 0) continue;
+        for (int64_t k = program_.region_offsets[r]; k < program_.region_offsets[r + 1]; ++k)
+            rows.region[rows.start[program_.region_variables[k]]++] = static_cast<int32_t>(lane);
     }
-};
-
-}  // namespace
+    std::copy_backward(rows.start.begin(), rows.start.end() - 1, rows.start.end());
+    rows.start[0] = 0;
+    for (int64_t v = 0; v < program_.variables; ++v)
+        std::sort(rows.region.begin() + rows.start[v], rows.region.begin() + rows.start[v + 1],
+                  [&](int32_t a, int32_t b) { return region_of_lane[a] < region_of_lane[b]; });
+    return rows;
+}
 
 template <class T>
 std::vector<double> Problem<T>::score(const int64_t* labels) const {
     std::vector<double> out(program_.segments, 0.0);
+    const LaneOfRegion places(layout_);
     int axes[32];
     for (int64_t r = 0; r < layout_.regions; ++r) {
-        const Group& g = layout_.groups[layout_.place(r).group];
+        const Layout::Place place = layout_.place(r);
+        const Group& g = layout_.groups[place.group];
         Layout::core_axes(program_, r, axes);
         int64_t entry = 0;
         for (size_t a = 0; a < g.extents.size(); ++a)
             entry = entry * g.extents[a] + labels[program_.region_variables[program_.region_offsets[r] + axes[a]]];
-        out[program_.segment[r]] += static_cast<double>(tables_[table_at(layout_.place(r)) + entry * g.width]);
+        out[program_.segment_of(r)] += static_cast<double>(tables_[table_at(place) + entry * g.width]);
     }
     return out;
 }
@@ -46,17 +50,19 @@ std::vector<double> Problem<T>::score(const int64_t* labels) const {
 // Variable after variable takes its best label given the others, ties to the label it has, then to the lowest. After
 // the first pass only those are looked at again of which a neighbour has changed.
 template <class T>
-void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
-    const Incidence incidence(program_);
+void Problem<T>::local_search(int64_t* labels, int64_t max_passes) {
+    release_certificate();
+    const GiveBack memory(8 * program_.region_offsets[program_.regions]);
+    const RegionsOfVariable lanes = lanes_of_variables();
     std::vector<uint8_t> due(program_.variables, 1);
     std::vector<Rank> ranks;
     int axes[32];
     auto better_label = [&](int64_t v) {
         const int count = program_.cardinalities[v];
         ranks.assign(count, Rank{});
-        for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
-            const int32_t r = incidence.region[k];
-            const Layout::Place place = layout_.place(r);
+        for (int64_t k = lanes.start[v]; k < lanes.start[v + 1]; ++k) {
+            const int32_t r = layout_.region_of_lane[lanes.region[k]];
+            const Layout::Place place = layout_.place_of_lane(lanes.region[k]);
             const Group& g = layout_.groups[place.group];
             Layout::core_axes(program_, r, axes);
             int64_t entry = 0, step = 0;
@@ -88,9 +94,9 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
             if (best == labels[v]) continue;
             labels[v] = best;
             changed = true;
-            for (int64_t k = incidence.start[v]; k < incidence.start[v + 1]; ++k) {
-                const int64_t first = program_.region_offsets[incidence.region[k]];
-                const int64_t last = program_.region_offsets[incidence.region[k] + 1];
+            for (int64_t k = lanes.start[v]; k < lanes.start[v + 1]; ++k) {
+                const int32_t r = layout_.region_of_lane[lanes.region[k]];
+                const int64_t first = program_.region_offsets[r], last = program_.region_offsets[r + 1];
                 for (int64_t i = first; i < last; ++i)
                     if (program_.region_variables[i] != v) due[program_.region_variables[i]] = 1;
             }
@@ -98,72 +104,38 @@ void Problem<T>::local_search(int64_t* labels, int64_t max_passes) const {
     }
 }
 
-// Table of hat_r in core order (mathematics: theta + messages of the children - messages to the parents).
-template <class T>
-void Problem<T>::hat_of(int64_t region, std::vector<double>& out) const {
-    const Layout::Place place = layout_.place(region);
-    const Group& g = layout_.groups[place.group];
-    const int axes = static_cast<int>(g.extents.size());
-    const int64_t block = place.lane / g.width, lane = place.lane % g.width;
-    out.resize(g.entries);
-    const T* source = g.base >= 0 ? base_.data() + g.base : tables_.data() + g.tables;
-    for (int64_t e = 0; e < g.entries; ++e)
-        out[e] = static_cast<double>(source[(block * g.entries + e) * g.width + lane]);
-    for (size_t s = 0; s < g.slots.size(); ++s) {
-        const T* message = messages_.data() + g.slots[s].messages + block * g.slots[s].labels * g.width + lane;
-        int digit[32] = {};
-        int64_t label = 0;
-        for (int64_t e = 0; e < g.entries; ++e) {
-            out[e] += static_cast<double>(message[label * g.width]);
-            for (int a = axes - 1; a >= 0; --a) {
-                label += g.strides[s][a];
-                if (++digit[a] < g.extents[a]) break;
-                label -= static_cast<int64_t>(g.strides[s][a]) * g.extents[a];
-                digit[a] = 0;
-            }
-        }
-    }
-    if (!g.sends || g.base >= 0) return;
-    for (const LightBlock& light : layout_.lights_of(place.group, static_cast<int>(block))) {
-        if (!(light.mask >> lane & 1)) continue;
-        for (int j = 0; j < light.degree; ++j) {
-            const unsigned at = layout_.index[light.index + static_cast<int64_t>(j) * g.width + lane];
-            if (at == no_edge) continue;
-            for (int64_t e = 0; e < g.entries; ++e)
-                out[e] -= static_cast<double>(messages_[at + e * layout_.edges[light.edge + j].stride]);
-        }
-    }
-}
-
 template <class T>
 void Problem<T>::belief_labels(int64_t* labels) const {
-    std::vector<int32_t> first_parent(layout_.regions, -1);  // needed where c = 0: hat is flat there
-    for (int64_t e = program_.edges - 1; e >= 0; --e)
-        first_parent[program_.edge_children[e]] = program_.edge_parents[e];
-    std::vector<double> hat, best;
+    const LaneOfRegion places(layout_);
+    std::vector<int32_t> first_parent;  // where c = 0: hat is flat there
+    if (!zero_edges_.empty()) {
+        first_parent.assign(layout_.regions, -1);
+        for (int32_t e : zero_edges_) first_parent[program_.edge_children[e]] = program_.edge_parents[e];
+    }
+    std::vector<double> best;
     for (int64_t r = 0; r < layout_.regions; ++r) {
         if (program_.region_offsets[r + 1] - program_.region_offsets[r] != 1) continue;
         const int32_t variable = program_.region_variables[program_.region_offsets[r]];
-        if (program_.counting[r] == 0 && first_parent[r] >= 0) {
-            hat_of(first_parent[r], hat);
+        best.assign(program_.cardinalities[variable], -std::numeric_limits<double>::infinity());
+        if (!first_parent.empty() && first_parent[r] >= 0) {
             int axes[32], digit[32] = {}, own = 0;
             Layout::core_axes(program_, first_parent[r], axes);
-            const std::vector<int>& extents = layout_.groups[layout_.place(first_parent[r]).group].extents;
+            const Layout::Place place = layout_.place(first_parent[r]);
+            const std::vector<int>& extents = layout_.groups[place.group].extents;
             const int64_t start = program_.region_offsets[first_parent[r]];
             const int n = static_cast<int>(extents.size());
             for (int a = 0; a < n; ++a)
                 if (program_.region_variables[start + axes[a]] == variable) own = a;
-            best.assign(extents[own], -std::numeric_limits<double>::infinity());
-            for (double entry : hat) {
+            for_hat(place, [&](int64_t, double entry) {
                 best[digit[own]] = std::max(best[digit[own]], entry);
                 for (int a = n - 1; a >= 0; --a) {
                     if (++digit[a] < extents[a]) break;
                     digit[a] = 0;
                 }
-            }
+            });
         } else {
-            hat_of(r, best);
-            if (program_.counting[r] < 0)
+            for_hat(layout_.place(r), [&](int64_t y, double entry) { best[y] = entry; });
+            if (program_.counting_of(r) < 0)
                 for (double& entry : best) entry = std::isinf(entry) ? entry : -entry;
         }
         labels[variable] = std::max_element(best.begin(), best.end()) - best.begin();
@@ -173,16 +145,16 @@ void Problem<T>::belief_labels(int64_t* labels) const {
 // The label of v with the largest sum over its regions of the best completion, given the labels fixed before. Ties go
 // to the lowest label.
 template <class T>
-int Problem<T>::best_label(int32_t v, const int32_t* regions, int64_t count, const uint8_t* fixed,
-                           const int64_t* labels, std::vector<double>& hat) const {
+int Problem<T>::best_label(int32_t v, const int32_t* lanes, int64_t count, const uint8_t* fixed,
+                           const int64_t* labels) const {
     std::vector<Rank> ranks(program_.cardinalities[v]);
     std::vector<double> best;
     int axes[32];
     for (int64_t k = 0; k < count; ++k) {
-        const int32_t r = regions[k];
-        const Group& g = layout_.groups[layout_.place(r).group];
+        const int32_t r = layout_.region_of_lane[lanes[k]];
+        const Layout::Place place = layout_.place_of_lane(lanes[k]);
+        const Group& g = layout_.groups[place.group];
         const int n = static_cast<int>(g.extents.size());
-        hat_of(r, hat);
         Layout::core_axes(program_, r, axes);
         int32_t variable[32];
         int digit[32] = {}, own = 0;
@@ -191,15 +163,15 @@ int Problem<T>::best_label(int32_t v, const int32_t* regions, int64_t count, con
             if (variable[a] == v) own = a;
         }
         best.assign(ranks.size(), -std::numeric_limits<double>::infinity());
-        for (int64_t e = 0; e < g.entries; ++e) {
+        for_hat(place, [&](int64_t, double hat) {
             bool agrees = true;
             for (int a = 0; a < n && agrees; ++a) agrees = !fixed[variable[a]] || labels[variable[a]] == digit[a];
-            if (agrees) best[digit[own]] = std::max(best[digit[own]], hat[e]);
+            if (agrees) best[digit[own]] = std::max(best[digit[own]], hat);
             for (int a = n - 1; a >= 0; --a) {
                 if (++digit[a] < g.extents[a]) break;
                 digit[a] = 0;
             }
-        }
+        });
         for (size_t y = 0; y < ranks.size(); ++y) ranks[y].add(best[y]);
     }
     int chosen = 0;
@@ -211,52 +183,83 @@ int Problem<T>::best_label(int32_t v, const int32_t* regions, int64_t count, con
 // Variables in the order of the schedule backwards (the root of a tree first), those of one class at the same time
 // where no region has two of them: their labels do not depend on each other.
 template <class T>
-void Problem<T>::decode(int64_t* labels) const {
-    const Incidence incidence(program_);
-    std::vector<int32_t> order(program_.variables), rank(program_.variables, -1);
-    std::iota(order.begin(), order.end(), 0);
-    for (int64_t r = 0; r < layout_.regions; ++r)
-        if (program_.region_offsets[r + 1] - program_.region_offsets[r] == 1)
-            rank[program_.region_variables[program_.region_offsets[r]]] = program_.region_class[r];
-    std::stable_sort(order.begin(), order.end(), [&](int32_t a, int32_t b) { return rank[a] > rank[b]; });
-    std::vector<uint8_t> fixed(program_.variables, 0);
-    std::vector<size_t> last_class(layout_.regions, order.size());
-    for (size_t first = 0, end; first < order.size(); first = end) {
+void Problem<T>::decode(int64_t* labels) {
+    release_certificate();
+    const GiveBack memory(8 * program_.region_offsets[program_.regions]);
+    const RegionsOfVariable lanes = lanes_of_variables();
+    std::vector<size_t> ends;
+    const std::vector<int32_t> order = last_first(ends);
+    std::vector<uint8_t> fixed(program_.variables, 0), seen(layout_.lanes, 0);
+    size_t first = 0;
+    for (size_t end : ends) {
         bool apart = true;
         int64_t cost = 0;
-        for (end = first; end < order.size() && rank[order[end]] == rank[order[first]]; ++end)
-            for (int64_t k = incidence.start[order[end]]; k < incidence.start[order[end] + 1]; ++k) {
-                const int32_t r = incidence.region[k];
-                apart = apart && last_class[r] != first;
-                last_class[r] = first;
-                cost += layout_.groups[layout_.place(r).group].entries;
-            }
+        auto for_lanes = [&](auto f) {
+            for (size_t i = first; i < end; ++i)
+                for (int64_t k = lanes.start[order[i]]; k < lanes.start[order[i] + 1]; ++k) f(lanes.region[k]);
+        };
+        for_lanes([&](int32_t lane) {
+            apart = apart && !seen[lane];
+            seen[lane] = 1;
+            cost += layout_.groups[layout_.place_of_lane(lane).group].entries;
+        });
+        for_lanes([&](int32_t lane) { seen[lane] = 0; });
         parallel_for(apart ? threads_ : 1, end - first, cost, [&](int64_t from, int64_t to, int) {
-            std::vector<double> hat;
             for (int64_t k = from; k < to; ++k) {
                 const int32_t v = order[first + k];
-                const int64_t start = incidence.start[v];
-                labels[v] = best_label(v, incidence.region.data() + start, incidence.start[v + 1] - start, fixed.data(),
-                                       labels, hat);
+                const int64_t start = lanes.start[v];
+                labels[v] =
+                    best_label(v, lanes.region.data() + start, lanes.start[v + 1] - start, fixed.data(), labels);
                 fixed[v] = 1;
             }
         });
+        first = end;
     }
+}
+
+// The variables by decreasing class of their single-variable regions, those that send nothing last; then by index.
+// `ends`: where the variables of a class end.
+template <class T>
+std::vector<int32_t> Problem<T>::last_first(std::vector<size_t>& ends) const {
+    std::vector<int32_t> order;
+    order.reserve(program_.variables);
+    std::vector<uint8_t> found(program_.variables, 0);
+    for (size_t c = layout_.light.size(); c-- > 0;) {
+        const size_t first = order.size();
+        for (int k : layout_.light[c]) {
+            const LightBlock& light = layout_.lights[k];
+            const Group& g = layout_.groups[light.group];
+            if (g.extents.size() > 1) continue;
+            const int32_t* region =
+                layout_.region_of_lane.data() + g.first_lane + static_cast<int64_t>(light.block) * g.width;
+            for (uint32_t rest = light.mask; rest; rest &= rest - 1) {
+                const int32_t v = program_.region_variables[program_.region_offsets[region[__builtin_ctz(rest)]]];
+                found[v] = 1;
+                order.push_back(v);
+            }
+        }
+        std::sort(order.begin() + static_cast<int64_t>(first), order.end());
+        ends.push_back(order.size());
+    }
+    for (int32_t v = 0; v < program_.variables; ++v)
+        if (!found[v]) order.push_back(v);
+    ends.push_back(order.size());
+    return order;
 }
 
 template std::vector<double> Problem<double>::score(const int64_t*) const;
 template std::vector<double> Problem<float>::score(const int64_t*) const;
 template void Problem<double>::belief_labels(int64_t*) const;
 template void Problem<float>::belief_labels(int64_t*) const;
-template void Problem<double>::local_search(int64_t*, int64_t) const;
-template void Problem<float>::local_search(int64_t*, int64_t) const;
-template void Problem<double>::hat_of(int64_t, std::vector<double>&) const;
-template void Problem<float>::hat_of(int64_t, std::vector<double>&) const;
-template int Problem<double>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*,
-                                         std::vector<double>&) const;
-template void Problem<double>::decode(int64_t*) const;
-template int Problem<float>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*,
-                                        std::vector<double>&) const;
-template void Problem<float>::decode(int64_t*) const;
+template void Problem<double>::local_search(int64_t*, int64_t);
+template void Problem<float>::local_search(int64_t*, int64_t);
+template RegionsOfVariable Problem<double>::lanes_of_variables() const;
+template RegionsOfVariable Problem<float>::lanes_of_variables() const;
+template std::vector<int32_t> Problem<double>::last_first(std::vector<size_t>&) const;
+template std::vector<int32_t> Problem<float>::last_first(std::vector<size_t>&) const;
+template void Problem<double>::decode(int64_t*);
+template void Problem<float>::decode(int64_t*);
+template int Problem<double>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*) const;
+template int Problem<float>::best_label(int32_t, const int32_t*, int64_t, const uint8_t*, const int64_t*) const;
 
 }  // namespace blendfield

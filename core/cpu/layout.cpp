@@ -8,6 +8,8 @@
 #include <string>
 #include <unordered_map>
 
+#include "cpu/memory.h"
+
 namespace blendfield {
 
 namespace {
@@ -71,8 +73,21 @@ void Layout::core_axes(const ProgramArrays& p, int64_t region, int* axes) {
     });
 }
 
-Layout::Place Layout::place(int64_t region) const {
-    const int32_t lane = lane_of_region[region];
+LaneOfRegion::LaneOfRegion(const Layout& layout) : layout_(layout), outermost_(layout.lane_of_region.empty()) {
+    if (!outermost_) return;
+    layout_.lane_of_region.resize(layout_.regions);
+    for (size_t lane = 0; lane < layout_.region_of_lane.size(); ++lane)
+        if (layout_.region_of_lane[lane] >= 0)
+            layout_.lane_of_region[layout_.region_of_lane[lane]] = static_cast<int32_t>(lane);
+}
+
+LaneOfRegion::~LaneOfRegion() {
+    if (!outermost_) return;
+    std::vector<int32_t>().swap(layout_.lane_of_region);
+    give_back(4 * layout_.regions);
+}
+
+Layout::Place Layout::place_of_lane(int32_t lane) const {
     const auto next = std::upper_bound(groups.begin(), groups.end(), lane,
                                        [](int32_t value, const Group& g) { return value < g.first_lane; });
     return {static_cast<int32_t>(next - groups.begin()) - 1, lane - static_cast<int32_t>(next[-1].first_lane)};
@@ -90,8 +105,8 @@ std::span<const LightBlock> Layout::lights_of(int group, int block) const {
 int64_t Layout::bytes() const {
     int64_t total = 0;
     auto add = [&](const auto& v) { total += static_cast<int64_t>(v.capacity() * sizeof(v[0])); };
-    add(region_of_lane), add(lane_of_region), add(permuted), add(lights), add(edges), add(index), add(weights),
-        add(all_items), add(rest_items);
+    add(region_of_lane), add(permuted), add(lights), add(edges), add(index), add(weights), add(all_items),
+        add(rest_items);
     for (const auto& g : groups) add(g.counting);
     for (const auto& h : heavy) add(h);
     for (const auto& b : heavy_blocks) add(b);
@@ -100,21 +115,18 @@ int64_t Layout::bytes() const {
 }
 
 Layout compile_layout(const ProgramArrays& p, int table_bytes) {
+    // Much is needed here and little is left; tables come next.
+    const GiveBack memory(16 * (p.regions + p.edges));
+    give_back(memory.bytes);
     Layout out;
     out.regions = p.regions;
     out.variables = p.variables;
     out.schedule.assign(p.schedule, p.schedule + p.steps);
 
-    // Edges by parent are sorted already; edges by child need one counting sort.
-    std::vector<int32_t> parent_start(p.regions + 1, 0), child_start(p.regions + 1, 0);
-    for (int64_t e = 0; e < p.edges; ++e) ++parent_start[p.edge_parents[e] + 1], ++child_start[p.edge_children[e] + 1];
+    // Edges by parent are sorted already.
+    std::vector<int32_t> parent_start(p.regions + 1, 0);
+    for (int64_t e = 0; e < p.edges; ++e) ++parent_start[p.edge_parents[e] + 1];
     std::partial_sum(parent_start.begin(), parent_start.end(), parent_start.begin());
-    std::partial_sum(child_start.begin(), child_start.end(), child_start.begin());
-    std::vector<int32_t> edge_of_child(p.edges);
-    {
-        std::vector<int32_t> fill(child_start.begin(), child_start.end() - 1);
-        for (int64_t e = 0; e < p.edges; ++e) edge_of_child[fill[p.edge_children[e]]++] = static_cast<int32_t>(e);
-    }
 
     // Groups: same extents, same child slots, same role.
     std::vector<int32_t> group_of(p.regions);
@@ -127,7 +139,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         const int order = static_cast<int>(p.region_offsets[r + 1] - p.region_offsets[r]);
         if (order < 1 || order > 32) throw std::invalid_argument("region order out of range");
         Layout::core_axes(p, r, axes);
-        const bool sends = p.region_class[r] >= 0;
+        const bool sends = p.class_of(r) >= 0;
         masks.clear();
         for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
             masks.emplace_back(child_mask(p, r, axes, p.edge_children[e]), e);
@@ -155,64 +167,85 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
     }
 
     // Lanes whose children (then themselves) act in the same classes come together, so that a block rarely mixes
-    // classes.
+    // classes. Group after group: keys of all lanes at once would be the largest array of all.
     struct Lane {
         uint64_t classes;
         uint32_t rest;
         int32_t region;
     };
-    std::vector<std::vector<Lane>> members(out.groups.size());
-    for (size_t g = 0; g < out.groups.size(); ++g) members[g].reserve(out.groups[g].lanes);
-    for (int64_t r = 0; r < p.regions; ++r) {
-        constexpr int class_bits = 12, sorted_slots = 5;
-        uint64_t classes = 0, rest = mix(0, static_cast<uint64_t>(p.region_class[r] + 1));
-        for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e) {
-            const auto c = static_cast<uint64_t>(p.region_class[p.edge_children[e]] + 1);
-            if (slot_of_edge[e] < sorted_slots && c < (1u << class_bits))
-                classes |= c << ((sorted_slots - 1 - slot_of_edge[e]) * class_bits);
-            else
-                rest = mix(rest, c * 64 + static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
-        }
-        if (parent_start[r] == parent_start[r + 1]) classes = static_cast<uint64_t>(p.region_class[r] + 1);
-        members[group_of[r]].push_back({classes, static_cast<uint32_t>(rest), static_cast<int32_t>(r)});
+    std::vector<int32_t> members(p.regions);  // regions, group after group, in the order of their lanes
+    std::vector<int64_t> first_member(out.groups.size() + 1, 0);
+    for (size_t k = 0; k < out.groups.size(); ++k) first_member[k + 1] = first_member[k] + out.groups[k].lanes;
+    {
+        std::vector<int64_t> fill(first_member.begin(), first_member.end() - 1);
+        for (int64_t r = 0; r < p.regions; ++r) members[fill[group_of[r]]++] = static_cast<int32_t>(r);
     }
-    auto in_order = [](const Lane& a, const Lane& b) {
-        if (a.classes != b.classes) return a.classes < b.classes;
-        return a.rest != b.rest ? a.rest < b.rest : a.region < b.region;
+    std::vector<Lane> lanes;
+    auto sort_members = [&](size_t k, auto refine) {
+        constexpr int class_bits = 12, sorted_slots = 5;
+        lanes.clear();
+        lanes.reserve(out.groups[k].lanes);
+        for (int64_t m = first_member[k]; m < first_member[k + 1]; ++m) {
+            const int32_t r = members[m];
+            uint64_t classes = 0, rest = mix(0, static_cast<uint64_t>(p.class_of(r) + 1));
+            for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e) {
+                const auto c = static_cast<uint64_t>(p.class_of(p.edge_children[e]) + 1);
+                if (slot_of_edge[e] < sorted_slots && c < (1u << class_bits))
+                    classes |= c << ((sorted_slots - 1 - slot_of_edge[e]) * class_bits);
+                else
+                    rest = mix(rest, c * 64 + static_cast<uint64_t>(slot_of_edge[e]) * 0x10001ull);
+            }
+            if (parent_start[r] == parent_start[r + 1]) classes = static_cast<uint64_t>(p.class_of(r) + 1);
+            lanes.push_back({classes, refine(r, static_cast<uint32_t>(rest)), r});
+        }
+        std::sort(lanes.begin(), lanes.end(), [](const Lane& a, const Lane& b) {
+            if (a.classes != b.classes) return a.classes < b.classes;
+            return a.rest != b.rest ? a.rest < b.rest : a.region < b.region;
+        });
+        for (size_t lane = 0; lane < lanes.size(); ++lane) members[first_member[k] + lane] = lanes[lane].region;
     };
     std::vector<int32_t> seen;
     for (size_t k = 0; k < out.groups.size(); ++k) {
         Group& g = out.groups[k];
-        std::sort(members[k].begin(), members[k].end(), in_order);
+        sort_members(k, [](int32_t, uint32_t rest) { return rest; });
         const auto slots = static_cast<int64_t>(g.slot_masks.size());
         int64_t packs = 0;
         for (int64_t slot = 0; slot < slots; ++slot)
             for (int begin = 0; begin < g.lanes; begin += 8) {
                 seen.clear();
                 for (int lane = begin; lane < std::min(begin + 8, g.lanes); ++lane) {
-                    const int32_t r = members[k][lane].region;
+                    const int32_t r = members[first_member[k] + lane];
                     for (int64_t e = parent_start[r]; e < parent_start[r + 1]; ++e)
-                        if (slot_of_edge[e] == slot) seen.push_back(p.region_class[p.edge_children[e]]);
+                        if (slot_of_edge[e] == slot) seen.push_back(p.class_of(p.edge_children[e]));
                 }
                 std::sort(seen.begin(), seen.end());
                 packs += std::unique(seen.begin(), seen.end()) - seen.begin();
             }
         g.width = choose_width(g.lanes, slots, packs, g.entries, g.extents.back(), table_bytes);
     }
-    for (size_t g = 0; g < out.groups.size(); ++g)  // refine by the number of parents and the widths of their groups
-        if (out.groups[g].sends) {
-            for (Lane& lane : members[g]) {
-                lane.rest =
-                    mix(lane.rest, static_cast<uint64_t>(child_start[lane.region + 1] - child_start[lane.region]));
-                for (int64_t k = child_start[lane.region]; k < child_start[lane.region + 1]; ++k)
-                    lane.rest = mix(
-                        lane.rest, static_cast<uint64_t>(out.groups[group_of[p.edge_parents[edge_of_child[k]]]].width));
-            }
-            std::sort(members[g].begin(), members[g].end(), in_order);
-        }
+    std::vector<Lane>().swap(lanes);
+    // Edges by child need a counting sort; starts are kept one place to the right meanwhile.
+    std::vector<int32_t> child_start(p.regions + 2, 0), edge_of_child(p.edges);
+    for (int64_t e = 0; e < p.edges; ++e) ++child_start[p.edge_children[e] + 2];
+    std::partial_sum(child_start.begin(), child_start.end(), child_start.begin());
+    for (int64_t e = 0; e < p.edges; ++e)
+        edge_of_child[child_start[p.edge_children[e] + 1]++] = static_cast<int32_t>(e);
+    for (size_t k = 0; k < out.groups.size(); ++k)  // refine by the number of parents and the widths of their groups
+        if (out.groups[k].sends)
+            sort_members(k, [&](int32_t r, uint32_t rest) {
+                rest = static_cast<uint32_t>(mix(rest, static_cast<uint64_t>(child_start[r + 1] - child_start[r])));
+                for (int64_t q = child_start[r]; q < child_start[r + 1]; ++q)
+                    rest = static_cast<uint32_t>(
+                        mix(rest, static_cast<uint64_t>(out.groups[group_of[p.edge_parents[edge_of_child[q]]]].width)));
+                return rest;
+            });
+    std::vector<Lane>().swap(lanes);
 
     // Offsets of tables, lanes, messages.
     out.lane_of_region.resize(p.regions);
+    int64_t padded_lanes = 0;
+    for (const Group& g : out.groups) padded_lanes += static_cast<int64_t>((g.lanes + g.width - 1) / g.width) * g.width;
+    out.region_of_lane.reserve(padded_lanes), out.permuted.reserve(padded_lanes);
     for (size_t k = 0; k < out.groups.size(); ++k) {
         Group& g = out.groups[k];
         g.blocks = (g.lanes + g.width - 1) / g.width;
@@ -231,18 +264,18 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         out.region_of_lane.resize(out.lanes, -1);
         out.permuted.resize(out.lanes, 0);
         for (int lane = 0; lane < g.lanes; ++lane) {
-            const int32_t region = members[k][lane].region;
+            const int32_t region = members[first_member[k] + lane];
             out.lane_of_region[region] = static_cast<int32_t>(g.first_lane + lane);
             out.region_of_lane[g.first_lane + lane] = region;
             Layout::core_axes(p, region, axes);
             out.permuted[g.first_lane + lane] = !std::is_sorted(axes, axes + g.extents.size());
         }
         for (int lane = 1; lane < g.lanes && g.uniform; ++lane)
-            g.uniform = p.counting[members[k][lane].region] == p.counting[members[k][0].region];
-        g.counting.assign(g.uniform ? 1 : padded, p.counting[members[k][0].region]);
+            g.uniform = p.counting_of(members[first_member[k] + lane]) == p.counting_of(members[first_member[k]]);
+        g.counting.assign(g.uniform ? 1 : padded, p.counting_of(members[first_member[k]]));
         if (!g.uniform)
-            for (int lane = 0; lane < g.lanes; ++lane) g.counting[lane] = p.counting[members[k][lane].region];
-        std::vector<Lane>().swap(members[k]);
+            for (int lane = 0; lane < g.lanes; ++lane)
+                g.counting[lane] = p.counting_of(members[first_member[k] + lane]);
         const int order = static_cast<int>(g.extents.size());
         int64_t marginal = 0;
         for (uint32_t mask : g.slot_masks) {
@@ -272,9 +305,13 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
     if (out.message_entries >= static_cast<int64_t>(no_edge))
         throw std::length_error("more than 2^32 - 2 message entries in one compiled problem");
 
+    if (std::find(out.permuted.begin(), out.permuted.end(), 1) == out.permuted.end())
+        std::vector<uint8_t>().swap(out.permuted);
+    std::vector<int32_t>().swap(members);
+
     // Light blocks: per block, the lanes of one class whose parents have the same widths.
     int classes = 0;
-    for (int64_t r = 0; r < p.regions; ++r) classes = std::max(classes, p.region_class[r] + 1);
+    for (int64_t r = 0; r < p.regions; ++r) classes = std::max(classes, p.class_of(r) + 1);
     out.heavy.resize(classes);
     out.light.resize(classes);
     const int last_class = p.steps ? p.schedule[p.steps - 1] : -1;
@@ -285,6 +322,8 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
         unsigned index;
     };
     std::vector<std::vector<Parent>> parents(32);
+    std::vector<unsigned> index;
+    std::vector<double> weights;
     for (size_t k = 0; k < out.groups.size(); ++k) {
         Group& g = out.groups[k];
         for (int b = 0; b < g.blocks; ++b) {
@@ -295,7 +334,7 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 uint32_t todo = full;
                 auto child_class = [&](int lane) {
                     for (int64_t e = parent_start[region[lane]]; e < parent_start[region[lane] + 1]; ++e)
-                        if (slot_of_edge[e] == static_cast<int32_t>(s)) return p.region_class[p.edge_children[e]];
+                        if (slot_of_edge[e] == static_cast<int32_t>(s)) return p.class_of(p.edge_children[e]);
                     return -1;
                 };
                 while (todo) {
@@ -335,10 +374,10 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 LightBlock light{};
                 light.group = static_cast<int>(k);
                 light.block = b;
-                const int c = p.region_class[region[first]];
+                const int c = p.class_of(region[first]);
                 std::vector<int> widths;  // of parent number j, common to the lanes of this light block
                 for (int lane = first; lane < filled; ++lane) {
-                    if (!(todo >> lane & 1) || p.region_class[region[lane]] != c) continue;
+                    if (!(todo >> lane & 1) || p.class_of(region[lane]) != c) continue;
                     const size_t common = std::min(widths.size(), parents[lane].size());
                     bool fits = true;
                     for (size_t j = 0; j < common && fits; ++j) fits = widths[j] == parents[lane][j].stride;
@@ -348,25 +387,24 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                 }
                 todo &= ~light.mask;
                 light.degree = static_cast<int>(widths.size());
-                light.index = static_cast<int64_t>(out.index.size());
                 light.edge = static_cast<int64_t>(out.edges.size());
                 light.weight = static_cast<int64_t>(out.weights.size());
                 const int W = g.width;
-                out.index.resize(out.index.size() + static_cast<size_t>(light.degree) * W, no_edge);
-                std::vector<double> weights(static_cast<size_t>(light.degree + 1) * W, 0.0);
+                index.assign(static_cast<size_t>(light.degree) * W, no_edge);
+                weights.assign(static_cast<size_t>(light.degree + 1) * W, 0.0);
                 for (int lane = 0; lane < filled; ++lane) {
                     if (!(light.mask >> lane & 1)) continue;
                     const int32_t r = region[lane];
-                    double hat = p.counting[r], size = std::abs(hat);
+                    double hat = p.counting_of(r), size = std::abs(hat);
                     for (const Parent& q : parents[lane]) {
-                        hat += p.counting[q.region];
-                        size += std::abs(p.counting[q.region]);
+                        hat += p.counting_of(q.region);
+                        size += std::abs(p.counting_of(q.region));
                     }
                     if (std::abs(hat) <= 1e-12 * size) hat = 0;
                     if (!(hat > 0)) out.positive_hats = false;
                     for (size_t j = 0; j < parents[lane].size(); ++j) {
-                        out.index[light.index + j * W + lane] = parents[lane][j].index;
-                        weights[j * W + lane] = hat != 0 ? p.counting[parents[lane][j].region] / hat
+                        index[j * W + lane] = parents[lane][j].index;
+                        weights[j * W + lane] = hat != 0 ? p.counting_of(parents[lane][j].region) / hat
                                                          : 1.0 / (1.0 + static_cast<double>(parents[lane].size()));
                         if (c == last_class) covered[parents[lane][j].region] = 1;
                     }
@@ -374,12 +412,14 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
                     if (c == last_class) covered[r] = 1;
                 }
                 for (int j = 0; j < light.degree; ++j) {
-                    ParentEdge edge{widths[j], 0};
-                    const unsigned* index = out.index.data() + light.index + static_cast<int64_t>(j) * W;
-                    for (int o = 0; o < W / 8; ++o) {
-                        bool contiguous = index[8 * o] != no_edge;
-                        for (int l = 1; l < 8 && contiguous; ++l) contiguous = index[8 * o + l] == index[8 * o] + l;
-                        if (contiguous) edge.contiguous |= 1u << o;
+                    ParentEdge edge{widths[j], 0, static_cast<int64_t>(out.index.size())};
+                    const unsigned* at = index.data() + static_cast<int64_t>(j) * W;
+                    for (int first_lane = 0; first_lane < W; first_lane += 8) {
+                        const unsigned* eight = at + first_lane;
+                        bool contiguous = W > 1 && *eight != no_edge;
+                        for (int l = 1; l < 8 && contiguous; ++l) contiguous = eight[l] == *eight + l;
+                        if (contiguous) edge.contiguous |= 1u << first_lane / 8;
+                        out.index.insert(out.index.end(), eight, eight + (contiguous ? 1 : std::min(W, 8)));
                     }
                     out.edges.push_back(edge);
                 }
@@ -429,6 +469,8 @@ Layout compile_layout(const ProgramArrays& p, int table_bytes) {
     }
     out.index.shrink_to_fit(), out.weights.shrink_to_fit(), out.edges.shrink_to_fit(), out.lights.shrink_to_fit();
     out.all_items.shrink_to_fit(), out.rest_items.shrink_to_fit();
+
+    std::vector<int32_t>().swap(out.lane_of_region);
 
     for (Group& g : out.groups) {
         for (size_t s = 0; s < g.slots.size(); ++s) g.slots[s].strides = g.strides[s].data();

@@ -18,12 +18,18 @@ struct ProgramArrays {
     const int64_t* table_offsets = nullptr;     // [regions + 1]
     const int32_t* edge_parents = nullptr;      // [edges], sorted by (parent, child)
     const int32_t* edge_children = nullptr;     // [edges]
-    const double* counting = nullptr;           // [regions]
-    const int32_t* region_class = nullptr;      // [regions], -1: sends nothing
+    const double* counting = nullptr;           // [regions], or one for all: see counting_of
+    const int32_t* region_class = nullptr;      // [regions], -1: sends nothing; or, null then,
+    const int8_t* small_class = nullptr;        // the same in a byte each; needed while compiling only
     const int32_t* schedule = nullptr;          // [steps]
     int64_t steps = 0;
-    const int32_t* segment = nullptr;  // [regions]
+    const int32_t* segment = nullptr;  // [regions], or one for all: see segment_of
     int64_t segments = 0;
+    bool same_counting = false, same_segment = false;
+
+    int32_t class_of(int64_t region) const { return small_class ? small_class[region] : region_class[region]; }
+    double counting_of(int64_t region) const { return counting[same_counting ? 0 : region]; }
+    int32_t segment_of(int64_t region) const { return segment[same_segment ? 0 : region]; }
 };
 
 struct Group {
@@ -43,8 +49,7 @@ struct Layout {
     std::vector<Group> groups;
     std::vector<GroupView> views;
     std::vector<int32_t> region_of_lane;  // [padded lanes], -1: padding
-    std::vector<int32_t> lane_of_region;  // [regions], padded lane
-    std::vector<uint8_t> permuted;        // [padded lanes] the user's axes come in another order than the core's
+    std::vector<uint8_t> permuted;  // [padded lanes] the user's axes come in another order than the core's; empty: none
     std::vector<LightBlock> lights;
     std::vector<ParentEdge> edges;
     std::vector<unsigned> index;
@@ -66,13 +71,37 @@ struct Layout {
     struct Place {  // of a region
         int32_t group, lane;
     };
-    Place place(int64_t region) const;
+    Place place_of_lane(int32_t padded_lane) const;
+    // Only while a LaneOfRegion of this layout lives.
+    int32_t lane(int64_t region) const { return lane_of_region[region]; }
+    Place place(int64_t region) const { return place_of_lane(lane(region)); }
+
+    bool is_permuted(int64_t padded_lane) const { return !permuted.empty() && permuted[padded_lane]; }
 
     // The light blocks that share one block of lanes (most often a single one).
     std::span<const LightBlock> lights_of(int group, int block) const;
 
     // Axes of a region in core order (ascending label count, then variable), as positions in the user's tuple.
     static void core_axes(const ProgramArrays& program, int64_t region, int* axes);
+
+  private:
+    friend class LaneOfRegion;
+    friend Layout compile_layout(const ProgramArrays& program, int table_bytes);
+    mutable std::vector<int32_t> lane_of_region;  // [regions], padded lane
+};
+
+// Lets `Layout::place` find regions. Sweeps and certificates go through lanes and need no such thing, so that the
+// inverse of `region_of_lane` is made when asked for and let go afterwards.
+class LaneOfRegion {
+  public:
+    explicit LaneOfRegion(const Layout& layout);
+    ~LaneOfRegion();
+    LaneOfRegion(const LaneOfRegion&) = delete;
+    LaneOfRegion& operator=(const LaneOfRegion&) = delete;
+
+  private:
+    const Layout& layout_;
+    bool outermost_;
 };
 
 // `table_bytes`: size of one table entry, for the choice of the block widths.

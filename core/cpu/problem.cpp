@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#if defined(__GLIBC__)
-#include <malloc.h>
-#endif
 
+#include "cpu/memory.h"
 #include "cpu/tables.h"
 #include "cpu/thread_pool.h"
 #include "kernels/messages.h"
@@ -33,9 +31,6 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     else
         kernels_ = instruction_set().float32;
 
-#if defined(__GLIBC__)
-    malloc_trim(0);  // compiling the layout needs more than it leaves; give that back before the tables come
-#endif
     tables_.reset(layout_.table_entries, overread);
     base_.reset(layout_.base_entries, overread);
     messages_.reset(layout_.message_entries, overread);
@@ -70,12 +65,12 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
             light_cost_[c] += layout_.groups[light.group].entries * layout_.groups[light.group].width * light.degree;
         }
     }
-    if (std::find(program_.counting, program_.counting + program_.regions, 0.0) !=
-        program_.counting + program_.regions) {
+    const double* counting_end = program_.counting + (program_.same_counting ? 1 : program_.regions);
+    if (program_.regions > 0 && std::find(program_.counting, counting_end, 0.0) != counting_end) {
         std::vector<uint8_t> done(layout_.regions, 0);
         for (int64_t e = 0; e < program_.edges; ++e) {
             const int32_t child = program_.edge_children[e];
-            if (program_.counting[child] == 0 && !done[child]) zero_edges_.push_back(static_cast<int32_t>(e));
+            if (program_.counting_of(child) == 0 && !done[child]) zero_edges_.push_back(static_cast<int32_t>(e));
             done[child] = 1;
         }
         zero_edges_.shrink_to_fit();
@@ -84,10 +79,10 @@ Problem<T>::Problem(const ProgramArrays& program, const T* tables, double epsilo
     for (const ValueItem& item : layout_.all_items) {
         const int32_t* region = layout_.region_of_lane.data() + layout_.groups[item.group].first_lane +
                                 static_cast<int64_t>(item.block) * layout_.groups[item.group].width;
-        const int32_t segment = program_.segment[region[__builtin_ctz(item.mask)]];
+        const int32_t segment = program_.segment_of(region[__builtin_ctz(item.mask)]);
         bool mixed = false;
         for (uint32_t rest = item.mask; rest; rest &= rest - 1)
-            mixed |= program_.segment[region[__builtin_ctz(rest)]] != segment;
+            mixed |= program_.segment_of(region[__builtin_ctz(rest)]) != segment;
         item_segment_.push_back(mixed ? -1 : segment);
         mixed_items_ |= mixed;
     }
@@ -182,7 +177,7 @@ std::vector<double> Problem<T>::sum_by_segment(const std::vector<double>& items,
         const int64_t first = g.first_lane + static_cast<int64_t>(item.block) * g.width;
         for (uint32_t rest = item.mask; rest; rest &= rest - 1) {
             const int64_t lane = first + __builtin_ctz(rest);
-            out[program_.segment[layout_.region_of_lane[lane]]] += lanes[lane];
+            out[program_.segment_of(layout_.region_of_lane[lane])] += lanes[lane];
         }
     }
     return out;
@@ -265,6 +260,7 @@ template <class T>
 void Problem<T>::find_support() {
     for (int64_t k = 0; k < tables_.size() && !forbidden_; ++k) forbidden_ = tables_[k] == -infinity;
     if (!forbidden_) return;
+    const LaneOfRegion places(layout_);
     struct Link {
         int32_t parent, child;
         int32_t slot;

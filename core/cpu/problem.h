@@ -11,6 +11,7 @@
 
 #include "cpu/kernels.h"
 #include "cpu/layout.h"
+#include "graph/incidence.h"
 
 namespace blendfield {
 
@@ -77,9 +78,9 @@ class Problem {
     // `candidate` (or null): where q goes, [table_offsets[regions]].
     CertificateSums certificate(double smoothing, bool region_gaps, double* candidate);
     std::vector<double> score(const int64_t* labels) const;  // [segments]
-    void decode(int64_t* labels) const;
+    void decode(int64_t* labels);
     void belief_labels(int64_t* labels) const;
-    void local_search(int64_t* labels, int64_t max_passes) const;
+    void local_search(int64_t* labels, int64_t max_passes);
     void block_search(int64_t* labels, int64_t rounds, uint64_t seed) const;
 
     // History of the mixing: see Problem in backends/protocol.py.
@@ -98,8 +99,14 @@ class Problem {
     ProblemView<T> with_epsilon(double epsilon) const;
     // Calls f(edge, position of label 0 in the message array, stride, slot) over the program's edges.
     template <class F>
-    void for_edges(F f) const;
+    void for_edges(F f) const {
+        for_edges(nullptr, program_.edges, f);
+    }
+    template <class F>
+    void for_edges(const int32_t* edges, int64_t count, F f) const;  // some of them only; null: all
     int64_t table_at(Layout::Place place) const;  // position of entry 0 of a region; entries are `width` apart
+    RegionsOfVariable lanes_of_variables() const;
+    std::vector<int32_t> last_first(std::vector<size_t>& ends) const;
     void load_tables(const T* tables);
     int64_t first_unusable(const T* tables) const;
     void marginals_of_parents(T* beliefs) const;
@@ -114,9 +121,12 @@ class Problem {
     void general_certificate(double smoothing, Sink values, Sink gaps, std::vector<uint8_t>& failed, double* candidate);
     void write_candidate(const ValueItem& item, const double* block, double* candidate) const;
     void prepare_certificate();
-    void hat_of(int64_t region, std::vector<double>& out) const;
-    int best_label(int32_t v, const int32_t* regions, int64_t count, const uint8_t* fixed, const int64_t* labels,
-                   std::vector<double>& hat) const;
+    void find_children();
+    void release_certificate();
+    // Calls f(entry, hat) over the table of a region, in core order.
+    template <class F>
+    void for_hat(Layout::Place place, F f) const;
+    int best_label(int32_t v, const int32_t* lanes, int64_t count, const uint8_t* fixed, const int64_t* labels) const;
 
     ProgramArrays program_;
     Layout layout_;
@@ -160,11 +170,11 @@ class Problem {
 
 template <class T>
 template <class F>
-void Problem<T>::for_edges(F f) const {
+void Problem<T>::for_edges(const int32_t* edges, int64_t count, F f) const {
     int axes[32];
     int64_t current = -1;
-    for (int64_t e = 0; e < program_.edges; ++e) {
-        const int64_t parent = program_.edge_parents[e], child = program_.edge_children[e];
+    for (int64_t k = 0; k < count; ++k) {
+        const int64_t e = edges ? edges[k] : k, parent = program_.edge_parents[e], child = program_.edge_children[e];
         if (parent != current) Layout::core_axes(program_, parent, axes);
         current = parent;
         const int32_t* variables = program_.region_variables + program_.region_offsets[parent];
@@ -179,6 +189,48 @@ void Problem<T>::for_edges(F f) const {
         const SlotView& slot = g.slots[s];
         f(e, slot.messages + static_cast<int64_t>(place.lane / g.width) * slot.labels * g.width + place.lane % g.width,
           g.width, static_cast<int>(s));
+    }
+}
+
+template <class T>
+template <class F>
+void Problem<T>::for_hat(Layout::Place place, F f) const {
+    const Group& g = layout_.groups[place.group];
+    const int64_t block = place.lane / g.width, lane = place.lane % g.width, width = g.width;
+    const T* source =
+        (g.base >= 0 ? base_.data() + g.base : tables_.data() + g.tables) + block * g.entries * width + lane;
+    if (g.sends && g.base < 0) {  // no children: messages to the parents have the entries of the table itself
+        for (const LightBlock& light : layout_.lights_of(place.group, static_cast<int>(block))) {
+            if (!(light.mask >> lane & 1)) continue;
+            const ParentEdge* edges = layout_.edges.data() + light.edge;
+            for (int64_t e = 0; e < g.entries; ++e) {
+                double hat = static_cast<double>(source[e * width]);
+                for (int j = 0; j < light.degree; ++j)
+                    if (const unsigned at = position(layout_.index.data(), edges[j], static_cast<int>(lane));
+                        at != no_edge)
+                        hat -= static_cast<double>(messages_[at + e * edges[j].stride]);
+                f(e, hat);
+            }
+        }
+        return;
+    }
+    const size_t slots = g.slots.size();
+    const int axes = static_cast<int>(g.extents.size());
+    std::vector<const T*> message(slots);
+    for (size_t s = 0; s < slots; ++s)
+        message[s] = messages_.data() + g.slots[s].messages + block * g.slots[s].labels * width + lane;
+    int digit[32] = {};
+    for (int64_t e = 0; e < g.entries; ++e) {
+        double hat = static_cast<double>(source[e * width]);
+        for (size_t s = 0; s < slots; ++s) hat += static_cast<double>(*message[s]);
+        f(e, hat);
+        for (int a = axes - 1; a >= 0; --a) {
+            const bool carries = ++digit[a] == g.extents[a];
+            for (size_t s = 0; s < slots; ++s)
+                message[s] += (carries ? 1 - g.extents[a] : 1) * static_cast<int64_t>(g.strides[s][a]) * width;
+            if (!carries) break;
+            digit[a] = 0;
+        }
     }
 }
 

@@ -83,7 +83,7 @@ std::vector<double> Problem<T>::value_and_beliefs(double epsilon, T* out) {
             const Group& g = layout_.groups[items[k].group];
             const int64_t lane = g.first_lane + static_cast<int64_t>(items[k].block) * g.width;
             if constexpr (sizeof(T) == 8)
-                if (g.in_pieces && !layout_.permuted[lane]) {  // straight to where they belong
+                if (g.in_pieces && !layout_.is_permuted(lane)) {  // straight to where they belong
                     T* to = out + program_.table_offsets[layout_.region_of_lane[lane]];
                     kernels_->beliefs(view, items[k], k, work, to, sink);
                     continue;
@@ -142,6 +142,7 @@ void Problem<T>::marginal_of_parent(int64_t edge, T* out) const {
 
 template <class T>
 void Problem<T>::copy_messages(T* flat, bool out) {
+    const LaneOfRegion places(layout_);
     for_edges([&](int64_t e, int64_t at, int stride, int) {
         const int32_t child = program_.edge_children[e];
         for_user_entries(program_, child, [&](int64_t user, int64_t entry) {
@@ -161,6 +162,7 @@ void Problem<T>::messages(T* out) const {
 
 template <class T>
 void Problem<T>::set_messages(const T* in) {
+    const LaneOfRegion places(layout_);
     copy_messages(const_cast<T*>(in), false);
     if (forbidden_) {  // labels without support carry no message
         for_edges([&](int64_t e, int64_t at, int stride, int) {

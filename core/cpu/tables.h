@@ -41,7 +41,7 @@ void for_block_entries(const ProgramArrays& program, const Layout& layout, const
         if (!(item.mask >> l & 1)) continue;
         const int32_t region = layout.region_of_lane[first + l];
         const int64_t at = program.table_offsets[region];
-        if (!layout.permuted[first + l]) {
+        if (!layout.is_permuted(first + l)) {
             start[count] = at, lane[count++] = l;
         } else if (g.extents.size() == 2) {  // the transposed table
             const int64_t rows = g.extents[0], columns = g.extents[1];

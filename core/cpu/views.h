@@ -41,18 +41,28 @@ struct GroupView {
 struct ParentEdge {       // one per (light block, parent number)
     int stride;           // distance of consecutive child labels in the parent's message array
     unsigned contiguous;  // bit k: lanes 8k .. 8k+7 lie next to each other in the parents' message array
+    long long index;      // offset of the positions of (label 0, lane) in the message array, see `positions`
 };
 struct LightBlock {
     int group;
     int block;
     unsigned mask;
-    int degree;        // largest number of parents of a lane; missing ones have index `no_edge`
-    long long index;   // offset of index[degree][width]: position of (label 0, lane) in the message array
+    int degree;        // largest number of parents of a lane; missing ones have position `no_edge`
     long long edge;    // offset of ParentEdge[degree]
     long long weight;  // offset of weights [degree + 1][width] (or [degree + 1] when uniform): c_p / c_hat, then c_hat
     bool weight_uniform;
 };
 constexpr unsigned no_edge = 0xffffffffu;
+
+// Where the positions of lanes begin, of eight from `lane` on: one for all of them where they are contiguous, else one
+// each. (Groups of width 1 have a single lane, 0.)
+static inline const unsigned* positions(const unsigned* index, const ParentEdge& edge, int lane) {
+    return index + edge.index + lane - 7 * __builtin_popcount(edge.contiguous & ((1u << lane / 8) - 1));
+}
+static inline unsigned position(const unsigned* index, const ParentEdge& edge, int lane) {
+    const unsigned* of_eight = positions(index, edge, lane & ~7);
+    return edge.contiguous >> lane / 8 & 1 ? *of_eight + static_cast<unsigned>(lane & 7) : of_eight[lane & 7];
+}
 
 struct HeavyItem {  // mu for one slot of one block
     int group;

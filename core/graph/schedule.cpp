@@ -9,41 +9,61 @@ namespace blendfield {
 
 namespace {
 
+// The children of every region: the edges themselves, which are sorted by parent.
+class Children {
+  public:
+    Children(int32_t num_regions, EdgeView edges)
+        : offsets_(static_cast<size_t>(num_regions) + 1, 0), items_(edges.children) {
+        for (const int32_t parent : edges.parents) ++offsets_[parent + 1];
+        std::partial_sum(offsets_.begin(), offsets_.end(), offsets_.begin());
+    }
+    std::span<const int32_t> operator[](int32_t region) const {
+        return items_.subspan(offsets_[region], offsets_[region + 1] - offsets_[region]);
+    }
+
+  private:
+    std::vector<uint32_t> offsets_;
+    std::span<const int32_t> items_;
+};
+
 // Both directions of the edges.
 struct Neighbours {
-    Adjacency parents, children;
+    Adjacency parents;
+    Children children;
 
     Neighbours(int32_t num_regions, EdgeView edges)
-        : parents(num_regions, edges.children, edges.parents), children(num_regions, edges.parents, edges.children) {}
+        : parents(num_regions, edges.children, edges.parents), children(num_regions, edges) {}
     bool sends(int32_t r) const { return !parents.empty(r); }
 };
 
-// For every region x the set of classes of the senders that touch x. Nearly always below 64, hence one word each and
+// For every region x the set of classes of the senders that touch x. Nearly always below 16, hence a few bits each and
 // the rest in a map.
 class UsedClasses {
   public:
     explicit UsedClasses(int32_t num_regions) : first_(static_cast<size_t>(num_regions), 0) {}
 
     void add(int32_t x, int32_t colour) {
-        if (colour < 64)
-            first_[x] |= uint64_t{1} << colour;
+        if (colour < few)
+            first_[x] |= static_cast<uint16_t>(1u << colour);
         else {
             auto& words = more_[x];
-            const size_t word = static_cast<size_t>(colour) / 64 - 1;
+            const size_t word = static_cast<size_t>(colour - few) / 64;
             if (words.size() <= word) words.resize(word + 1, 0);
-            words[word] |= uint64_t{1} << colour % 64;
+            words[word] |= uint64_t{1} << (colour - few) % 64;
         }
     }
-    // The 64 classes from 64 * word on.
+    // The 64 classes from begin(word) on; of word 0 those below `few` only, the others count as used.
+    static int32_t begin(int32_t word) { return word == 0 ? 0 : few + 64 * (word - 1); }
     uint64_t word(int32_t x, int32_t word) const {
-        if (word == 0) return first_[x];
+        if (word == 0) return first_[x] | ~uint64_t{0} << few;
         const auto found = more_.find(x);
         if (found == more_.end() || static_cast<int32_t>(found->second.size()) < word) return 0;
         return found->second[word - 1];
     }
 
   private:
-    std::vector<uint64_t> first_;
+    static constexpr int32_t few = 16;
+    std::vector<uint16_t> first_;
     std::unordered_map<int32_t, std::vector<uint64_t>> more_;
 };
 
@@ -88,7 +108,7 @@ std::vector<int32_t> colour_classes(int32_t num_regions, EdgeView edges) {
             for (int32_t word = 0; classes[r] < 0; ++word) {
                 uint64_t taken = used.word(r, word);
                 for (const int32_t p : graph.parents[r]) taken |= used.word(p, word);
-                if (~taken) classes[r] = 64 * word + std::countr_one(taken);
+                if (~taken) classes[r] = UsedClasses::begin(word) + std::countr_one(taken);
             }
             used.add(r, classes[r]);
             for (const int32_t p : graph.parents[r]) used.add(p, classes[r]);
@@ -101,25 +121,19 @@ std::vector<int32_t> colour_classes(int32_t num_regions, EdgeView edges) {
 }
 
 std::pair<std::vector<int32_t>, int32_t> components(int32_t num_regions, EdgeView edges) {
-    const Neighbours graph(num_regions, edges);
-    std::vector<int32_t> component(static_cast<size_t>(num_regions), -1), stack;
-    int32_t count = 0;
-    for (int32_t start = 0; start < num_regions; ++start) {
-        if (component[start] >= 0) continue;
-        const auto push = [&](int32_t r) {
-            if (component[r] >= 0) return;
-            component[r] = count;
-            stack.push_back(r);
-        };
-        push(start);
-        while (!stack.empty()) {
-            const int32_t r = stack.back();
-            stack.pop_back();
-            for (const int32_t p : graph.parents[r]) push(p);
-            for (const int32_t c : graph.children[r]) push(c);
-        }
-        ++count;
+    std::vector<int32_t> leader(static_cast<size_t>(num_regions));  // a region of the same component that is no later
+    std::iota(leader.begin(), leader.end(), 0);
+    const auto first = [&](int32_t r) {
+        while (leader[r] != r) r = leader[r] = leader[leader[r]];
+        return r;
+    };
+    for (size_t e = 0; e < edges.count(); ++e) {
+        const int32_t a = first(edges.parents[e]), b = first(edges.children[e]);
+        leader[std::max(a, b)] = std::min(a, b);
     }
+    std::vector<int32_t> component(static_cast<size_t>(num_regions));
+    int32_t count = 0;
+    for (int32_t r = 0; r < num_regions; ++r) component[r] = leader[r] == r ? count++ : component[first(r)];
     return {std::move(component), count};
 }
 
@@ -154,7 +168,7 @@ class ForestClasses {
         above_[root] = kRoot;
         for (size_t head = 0; head < order_.size(); ++head) {
             const int32_t x = order_[head];
-            for (const auto neighbours : {graph_.parents[x], graph_.children[x]})
+            for (const std::span<const int32_t> neighbours : {graph_.parents[x], graph_.children[x]})
                 for (const int32_t y : neighbours)
                     if (y != above_[x]) {
                         above_[y] = x;

@@ -46,7 +46,7 @@ void Elimination::find_domains() {
         for (int64_t r = 0; r < arrays_.regions; ++r)
             if (hard[r] && arrays_.order(r) == order) queue.push_back(static_cast<int32_t>(r));
     if (!queue.empty()) {
-        const RegionsOfVariable incidence(arrays_);
+        const RegionsOfVariable incidence = arrays_.regions_of_variable();
         std::vector<uint8_t> seen;
         for (size_t head = 0; head < queue.size(); ++head) {
             const int32_t r = queue[head];

@@ -47,7 +47,7 @@ MeanField<T>::MeanField(const RegionArrays& arrays, const T* tables, double epsi
       threads_(threads > 0 ? threads : default_threads()),
       models_count_(count),
       models_(models, models + arrays.variables),
-      incidence_(arrays),
+      incidence_(arrays.regions_of_variable()),
       labels_(arrays.variables + 1, 0),
       cost_(arrays.variables, 0),
       hard_(arrays.regions, 0),

@@ -1,8 +1,8 @@
 // Models as the methods of this room see them: the user's graph and flat tables, nothing compiled.
 #pragma once
 #include <cstdint>
-#include <numeric>
-#include <vector>
+
+#include "graph/incidence.h"
 
 namespace blendfield {
 
@@ -16,20 +16,7 @@ struct RegionArrays {
 
     int order(int64_t r) const { return static_cast<int>(region_offsets[r + 1] - region_offsets[r]); }
     const int32_t* scope(int64_t r) const { return region_variables + region_offsets[r]; }
-};
-
-// For every variable the regions that contain it, increasing, as compressed rows.
-struct RegionsOfVariable {
-    std::vector<int64_t> start;   // [V + 1]
-    std::vector<int32_t> region;  // [region_offsets[R]]
-    explicit RegionsOfVariable(const RegionArrays& a) : start(a.variables + 1, 0), region(a.region_offsets[a.regions]) {
-        for (int64_t k = 0; k < a.region_offsets[a.regions]; ++k) ++start[a.region_variables[k] + 1];
-        std::partial_sum(start.begin(), start.end(), start.begin());
-        std::vector<int64_t> fill(start.begin(), start.end() - 1);
-        for (int64_t r = 0; r < a.regions; ++r)
-            for (int64_t k = a.region_offsets[r]; k < a.region_offsets[r + 1]; ++k)
-                region[fill[a.region_variables[k]]++] = static_cast<int32_t>(r);
-    }
+    RegionsOfVariable regions_of_variable() const { return {regions, variables, region_offsets, region_variables}; }
 };
 
 }  // namespace blendfield

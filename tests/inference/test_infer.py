@@ -472,6 +472,7 @@ def test_interrupt_in_a_script():
         "import itertools, os, signal, threading, time, numpy as np, blendfield as bf\n"
         "g = bf.RegionGraph([3] * 9, list(itertools.combinations(range(9), 2)))\n"
         "t = 5 * np.random.default_rng(0).standard_normal(int(g.table_offsets[-1]))\n"
+        "bf.infer(g, t, max_iterations=1)  # everything is imported\n"
         "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "r = bf.infer(g, t, 0.001, tolerance=0, max_iterations=10**9, certificate_every=10**8, time_limit=60)\n"
         "print(r.stop_reason, r.lower <= r.upper)\n"

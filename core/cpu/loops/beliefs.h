@@ -21,18 +21,19 @@ void hat_block(const ProblemView<T>& view, const ValueItem& item, double* hat) {
     const LightBlock& light = view.lights[item.light];
     for (int j = 0; j < light.degree; ++j) {
         const ParentEdge& edge = view.edges[light.edge + j];
-        const unsigned* index = view.index + light.index + (long long)j * W;
+        const unsigned* index = view.index + edge.index;
         constexpr int R = W < 8 ? W : 8;  // lanes that may lie next to each other in the messages
         for (int r = 0; r < W; r += R) {
             if (R == 8 && (edge.contiguous >> (r / 8) & 1)) {
-                const T* message = view.messages + index[r];
+                const T* message = view.messages + *index++;
                 for (long long y = 0; y < g.entries; ++y)
                     for (int l = 0; l < R; ++l) hat[y * W + r + l] -= double(message[y * edge.stride + l]);
                 continue;
             }
             for (int l = r; l < r + R; ++l) {
-                if (index[l] == no_edge) continue;
-                const T* message = view.messages + index[l];
+                const unsigned at = *index++;
+                if (at == no_edge) continue;
+                const T* message = view.messages + at;
                 for (long long y = 0; y < g.entries; ++y) hat[y * W + l] -= double(message[y * edge.stride]);
             }
         }

@@ -61,16 +61,17 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
 
     for (int j = 0; j < degree; ++j) {
         const ParentEdge& edge = view.edges[light.edge + j];
-        const unsigned* index = view.index + light.index + (long long)j * W + lane;
+        const unsigned* index = positions(view.index, edge, lane);
         T* to = mu + j * labels * C;
         for (int r = 0; r < C; r += R) {
             if (R == 8 && (edge.contiguous >> ((lane + r) / 8) & 1)) {
-                copy_rows<R>(view.messages + index[r], edge.stride, to + r, C, labels);
+                copy_rows<R>(view.messages + *index++, edge.stride, to + r, C, labels);
                 continue;
             }
             for (int l = r; l < r + R; ++l) {
-                const bool present = index[l] != no_edge;
-                const T* from = view.messages + (present ? index[l] : 0);
+                const unsigned at = *index++;
+                const bool present = at != no_edge;
+                const T* from = view.messages + (present ? at : 0);
                 for (long long y = 0; y < labels; ++y) to[y * C + l] = present ? from[y * edge.stride] : T(0);
             }
         }
@@ -106,16 +107,17 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
     }
     for (int j = 0; j < degree; ++j) {
         const ParentEdge& edge = view.edges[light.edge + j];
-        const unsigned* index = view.index + light.index + (long long)j * W + lane;
+        const unsigned* index = positions(view.index, edge, lane);
         const T* from = mu + j * labels * C;
         for (int r = 0; r < C; r += R) {
             if (R == 8 && (edge.contiguous >> ((lane + r) / 8) & 1)) {
-                copy_rows<R>(from + r, C, view.messages + index[r], edge.stride, labels);
+                copy_rows<R>(from + r, C, view.messages + *index++, edge.stride, labels);
                 continue;
             }
             for (int l = r; l < r + R; ++l) {
-                if (index[l] == no_edge) continue;
-                T* to = view.messages + index[l];
+                const unsigned at = *index++;
+                if (at == no_edge) continue;
+                T* to = view.messages + at;
                 for (long long y = 0; y < labels; ++y) to[y * edge.stride] = from[y * C + l];
             }
         }
@@ -127,7 +129,7 @@ void light_part(const ProblemView<T>& view, const GroupView& g, const LightBlock
             for (long long y = 0; y < labels; ++y) {
                 T b = theta[y * W + l];
                 for (int j = 0; j < degree; ++j)
-                    if (view.index[light.index + (long long)j * W + lane + l] != no_edge)
+                    if (position(view.index, view.edges[light.edge + j], lane + l) != no_edge)
                         b -= mu[(j * labels + y) * C + l];
                 base[y * W + l] = b;
             }
@@ -170,7 +172,7 @@ void refresh_base(const ProblemView<T>& view, const int* blocks, long long begin
             for (long long y = 0; y < g.entries; ++y) {
                 T b = view.tables[g.tables + offset + y * g.width + l];
                 for (int j = 0; j < light.degree; ++j) {
-                    const unsigned at = view.index[light.index + (long long)j * g.width + l];
+                    const unsigned at = position(view.index, view.edges[light.edge + j], l);
                     if (at != no_edge) b -= view.messages[at + y * view.edges[light.edge + j].stride];
                 }
                 view.base[g.base + offset + y * g.width + l] = b;

@@ -23,6 +23,7 @@ from blendfield.backends.protocol import (
 )
 from blendfield.errors import OptionError
 
+CHUNK_EDGES = 1 << 16
 LARGEST_BLOCK = 1 << 19
 """table entries of a block of lanes, see core/cpu/layout.cpp"""
 
@@ -45,10 +46,10 @@ class CpuProblem:
             graph.table_offsets,
             np.ascontiguousarray(program.edge_parents, dtype=np.int32),
             np.ascontiguousarray(program.edge_children, dtype=np.int32),
-            np.ascontiguousarray(program.counting_numbers, dtype=np.float64),
-            np.ascontiguousarray(program.region_class, dtype=np.int32),
+            _all_or_one(program.counting_numbers, np.float64),
+            np.ascontiguousarray(program.region_class),
             np.ascontiguousarray(program.schedule, dtype=np.int32),
-            np.ascontiguousarray(program.segment, dtype=np.int32),
+            _all_or_one(program.segment, np.int32),
             program.num_segments,
             self._flat(tables),
             float(epsilon),
@@ -119,6 +120,12 @@ class CpuProblem:
         self._core.mix(np.ascontiguousarray(weights, dtype=np.float64))
 
 
+def _all_or_one(values: Any, dtype: Any) -> Any:
+    """[R], or [1] where a single value is seen R times."""
+    once = values[:1] if values.strides == (0,) else values
+    return np.ascontiguousarray(once, dtype=dtype)
+
+
 class CpuBackend:
     """See `protocol.Backend`."""
 
@@ -148,9 +155,13 @@ class CpuBackend:
         size = np.dtype(dtype).itemsize
         tables = int(graph.table_offsets[-1])
         largest = int(graph.table_sizes.max(initial=0))
-        child_sizes = graph.table_sizes[program.edge_children]
-        held = (tables + int(child_sizes.sum())) * size + 40 * len(child_sizes) + 48 * graph.num_regions
+        edges, messages = len(program.edge_children), 0
+        nested = False
+        for first in range(0, edges, CHUNK_EDGES):
+            children = program.edge_children[first : first + CHUNK_EDGES]
+            messages += int(graph.table_sizes[children].sum())
+            nested = nested or bool((graph.region_offsets[children + 1] - graph.region_offsets[children] > 1).any())
+        held = (tables + messages) * size + 40 * edges + 48 * graph.num_regions
         blocks = 24 * _core.default_threads() * min(32 * largest, LARGEST_BLOCK)
         # Nested regions: consistent tables in float64, and their marginals.
-        nested = 10 * tables if (graph.region_orders[program.edge_children] > 1).any() else 0
-        return held + 8 * largest + blocks + nested
+        return held + 8 * largest + blocks + (10 * tables if nested else 0)

@@ -43,13 +43,17 @@ class Program:
 
     graph: RegionGraph
     counting_numbers: FloatArray
-    """float64 [R], by region of the user's graph (before relinking)"""
+    """float64 [R], by region of the user's graph (before relinking); where all are the same often a single number seen
+    R times (stride 0), as is `segment`
+    """
     edge_parents: IntArray
     """int32 [E'], parents of the relinked edges, sorted by (parent, child)"""
     edge_children: IntArray
     """int32 [E'], children of the relinked edges"""
-    region_class: IntArray
-    """int32 [R], class in which a region sends its messages; -1: it sends none (it has no parents)"""
+    region_class: npt.NDArray[np.int8] | IntArray
+    """int8 [R], int32 where there are more classes: in which a region sends its messages; -1: it sends none (it has no
+    parents)
+    """
     schedule: IntArray
     """int32 [S], classes in the order in which one full sweep runs them; a class may come up several times"""
     segment: IntArray

@@ -22,7 +22,7 @@ FloatArray = npt.NDArray[np.float64]
 
 
 def counting_numbers(graph: RegionGraph, spec: str | npt.ArrayLike = "ones") -> FloatArray:
-    """One counting number per region, float64 [R].
+    """One counting number per region, float64 [R], not to be written to.
 
     "ones"         c_r = 1
     "cover"        strictly positive, local, covers every variable exactly once
@@ -59,7 +59,7 @@ def _from_array(graph: RegionGraph, spec: Any) -> FloatArray:
 
 
 def _ones(graph: RegionGraph) -> FloatArray:
-    return np.ones(graph.num_regions)
+    return np.broadcast_to(np.ones(1), graph.num_regions)
 
 
 def _cover(graph: RegionGraph) -> FloatArray:

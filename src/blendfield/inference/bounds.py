@@ -67,7 +67,6 @@ class Bounds:
         """bool [N]: messages did not move any more when last looked at"""
         self._entropy = epsilon * _entropies(models.program)
         """float64 [S]: the most that entropies can add to the optimum"""
-        self._segment_of_variable = models.program.segment[models.program.graph.single_regions]
         self._best = BestMessages(models, problem) if keep_messages else None
 
     # Made better.
@@ -129,15 +128,19 @@ class Bounds:
 
     def find_labels(self) -> None:
         """Round in two ways, search locally, keep the best labelling of each segment."""
-        for start in (self.problem.decode(), self.problem.belief_labels()):
-            self.offer(self.problem.local_search(start, SEARCH_PASSES))
+        for round_beliefs in (self.problem.decode, self.problem.belief_labels):
+            self.offer(self.problem.local_search(round_beliefs(), SEARCH_PASSES))
 
     def offer(self, labels: LabelArray) -> None:
         """Keep `labels`, int64 [V], on the segments where they are better."""
         score = self.problem.score(labels)
         better = score > self.score
         self.score = np.where(better, score, self.score)
-        self.labels = np.where(better[self._segment_of_variable], labels, self.labels)
+        if better.all():
+            self.labels = labels
+        elif better.any():
+            program = self.models.program
+            self.labels = np.where(better[program.segment[program.graph.single_regions]], labels, self.labels)
 
     def bound_scores(self, tables: RealArray) -> None:
         """From now on bounds are those of the best score. tables: float [table layout of the union]."""

@@ -95,10 +95,11 @@ def build_models(
     per_model = []
     for k, (graph, spec) in enumerate(zip(graphs, specs, strict=True)):
         per_model.append(_model_numbers(graph, spec, epsilon, "" if single else f"model {k}: "))
-    numbers = np.concatenate(per_model)
+    numbers = _seen_once(per_model[0] if len(per_model) == 1 else np.concatenate(per_model))
     graph = union.graph
     parents, children = relink(graph, numbers)
     segment, num_segments = components(graph, parents, children)
+    segment = _seen_once(segment)
     exact = _exact_segments(numbers, parents, children, segment, num_segments)
     negative = np.zeros(num_segments, dtype=bool)
     negative[segment[numbers < 0]] = True
@@ -111,7 +112,8 @@ def build_models(
 
     starts = np.asarray(union.region_starts, dtype=np.int64)
     first_region = np.zeros(num_segments, dtype=np.int64)
-    first_region[segment[::-1]] = np.arange(graph.num_regions - 1, -1, -1)
+    if num_segments > 1:
+        first_region[segment[::-1]] = np.arange(graph.num_regions - 1, -1, -1)
     segment_model = np.searchsorted(starts, first_region, side="right") - 1
     reweighted = np.array([isinstance(spec, str) and spec == "trw" for spec in specs], dtype=bool)[segment_model]
     kind = np.select(
@@ -147,10 +149,17 @@ def build_models(
     )
 
 
+def _seen_once(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """`values` [R]; where all are the same, one number seen R times."""
+    if len(values) == 0 or not (values == values[0]).all():
+        return values
+    return np.broadcast_to(values[:1].copy(), len(values))
+
+
 def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) -> FloatArray:
     """float64 [R]: the counting numbers of one model; what cannot be used on outer regions is dealt with here."""
     try:
-        numbers = np.array(counting_numbers(graph, spec), dtype=np.float64)
+        numbers = counting_numbers(graph, spec)
     except BlendfieldError as error:
         if where:
             raise type(error)(f"{where}{error}") from error
@@ -170,7 +179,7 @@ def _model_numbers(graph: RegionGraph, spec: Any, epsilon: float, where: str) ->
     if zero.any():
         positive = numbers[numbers > 0]
         replacement = ZERO_REPLACEMENT * (float(positive.mean()) if len(positive) else 1.0)
-        numbers[zero] = replacement
+        numbers = np.where(zero, replacement, numbers)
         if epsilon > 0:  # at epsilon = 0 they do not change the program, only the way to its optimum
             warnings.warn(
                 f"{where}{int(zero.sum())} outer regions have counting number 0, first region {int(zero.argmax())}; "
@@ -249,8 +258,11 @@ def _contained(graph: RegionGraph, inner: IntArray, outer: IntArray) -> BoolArra
 
 def _schedule(
     graph: RegionGraph, exact: BoolArray, parents: IntArray, children: IntArray, segment: IntArray
-) -> tuple[IntArray, IntArray]:
+) -> tuple[npt.NDArray[np.int8] | IntArray, IntArray]:
     """(region_class [R], schedule): two passes for the forests that are exact, colour classes for the rest."""
+    if not exact.any() and len(children):
+        classes = colour_classes(graph, parents, children)
+        return _narrow(classes), np.arange(int(classes.max()) + 1, dtype=np.int32)
     classes = np.full(graph.num_regions, -1, dtype=np.int32)
     steps: list[int] = []
     on_forest = exact[segment[children]]
@@ -268,4 +280,9 @@ def _schedule(
         used = ~exact[segment] & (colours >= 0)
         classes[used] = colours[used] + first
         steps += range(first, first + int(colours[used].max(initial=-1)) + 1)
-    return classes, np.array(steps, dtype=np.int32)
+    return _narrow(classes), np.array(steps, dtype=np.int32)
+
+
+def _narrow(classes: IntArray) -> npt.NDArray[np.int8] | IntArray:
+    """`classes` [R] in as few bytes as will do."""
+    return classes.astype(np.int8) if classes.max(initial=-1) < np.iinfo(np.int8).max else classes

@@ -579,7 +579,7 @@ def _find_work(
         ).astype(np.int32)
 
 
-def _by_class(classes: IntArray) -> list[tuple[int, IntArray]]:
+def _by_class(classes: npt.NDArray[np.int8] | IntArray) -> list[tuple[int, IntArray]]:
     """(class, lanes) for every class that occurs; -1 is left out."""
     present = (np.flatnonzero(np.bincount(classes + 1)[1:])).tolist()
     return [(c, np.flatnonzero(classes == c).astype(np.int32)) for c in present]
