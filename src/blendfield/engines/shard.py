@@ -142,7 +142,7 @@ class Shard:
             answers = {node: self.support.narrow(answer) for node, answer in fold(answers, self.count).items()}
         taken = time.perf_counter() - started
         if self._copies is not None and method in ("iterate", "finish"):
-            self._copies.leave(self._chunks)
+            self._copies.leave(self._chunks, taken)
         return answers, taken
 
     def _find_support(self) -> None:

@@ -22,25 +22,32 @@ class Copies:
     def __init__(self, spare: Any) -> None:
         """`spare`: a handle of Ray's to a `Shard`."""
         self._spare = spare
-        self._due = 0.0
+        self._worked = 0.0  # seconds since the last copy
         self._cost = float("inf")
         self._sent: Any = None
 
-    def leave(self, chunks: Mapping[int, Any]) -> None:
-        """Messages of chunks by number, where it is time again. They are sent without waiting."""
+    def leave(self, chunks: Mapping[int, Any], seconds: float) -> None:
+        """Messages of chunks by number, where it is time again after so many seconds more of work. They are sent
+        without waiting.
+        """
         import ray
 
-        started = time.thread_time()  # what it costs, whatever else the machine does
-        if time.perf_counter() < self._due or (self._sent is not None and not ray.wait([self._sent], timeout=0)[0]):
+        self._worked += seconds
+        known = self._cost < float("inf")
+        if known and self._worked < self._cost / SHARE:
             return
+        if self._sent is not None and not ray.wait([self._sent], timeout=0)[0]:
+            return
+        started = time.thread_time()  # what it costs, whatever else the machine does
         messages: dict[int, RealArray] = {number: chunk.messages() for number, chunk in chunks.items()}
         if sum(flat.nbytes for flat in messages.values()) > MOST_BYTES:
-            self._due = float("inf")
+            self._cost = 0.0
+            self._worked = -float("inf")  # never again
             return
         first, self._sent = self._sent is None, self._spare.keep.remote(messages)
+        self._worked = 0.0
         if not first:  # which has connections to make
             self._cost = min(self._cost, time.thread_time() - started)
-            self._due = time.perf_counter() + self._cost / SHARE
 
 
 class Spares:
