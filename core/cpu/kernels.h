@@ -30,8 +30,10 @@ struct Kernels {
     // base = theta - sum of lambda upwards, for the light blocks of regions that have children.
     void (*refresh_base)(const ProblemView<T>&, const int* blocks, long long begin, long long end);
     // Vector operations of the mixing on [begin, end).
-    double (*dot)(const T*, const T*, long long begin, long long end);
-    void (*subtract)(const T* a, const T* b, T* out, long long begin, long long end);  // out = a - b
+    // f = x - saved, g = x; `streamed`: g goes past the caches (its vectors aligned).
+    void (*record)(const T* x, const T* saved, T* f, T* g, bool streamed, long long begin, long long end);
+    // out[j] = inner product of f and others[j]
+    void (*products)(const T* f, const T* const* others, int count, long long begin, long long end, double* out);
     void (*combine)(const T* const* vectors, const double* weights, int count, T* out, long long begin, long long end);
     // Every number is finite.
     bool (*finite)(const T*, long long begin, long long end);

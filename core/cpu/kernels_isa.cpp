@@ -13,7 +13,7 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table = {&heavy<T>,       &light<T>,  &values<T>,       &beliefs<T>, &line<T>,
-                              &certificate<T>, &gaps<T>,   &refresh_base<T>, &dot<T>,     &subtract<T>,
+                              &certificate<T>, &gaps<T>,   &refresh_base<T>, &record<T>,  &products<T>,
                               &combine<T>,     &finite<T>, &bare_exp<T>};
 
 }  // namespace

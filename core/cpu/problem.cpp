@@ -357,7 +357,8 @@ void Problem<T>::clear_history() {
 }
 
 namespace {
-constexpr int64_t vector_part = 1 << 14;  // inner products are summed part by part, in order
+constexpr int64_t vector_part = 1 << 14;    // inner products are summed part by part, in order
+constexpr int64_t beyond_caches = 8 << 20;  // a history of more bytes than this stays in no cache
 int64_t parts(int64_t size) { return (size + vector_part - 1) / vector_part; }
 }  // namespace
 
@@ -375,20 +376,25 @@ template <class T>
 void Problem<T>::push(int64_t slot, double* products) {
     const int64_t slots = history_slots(), size = messages_.size();
     pushed_[slot] = 1;
+    std::vector<const T*> used;
+    for (int64_t k = 0; k < slots; ++k)
+        if (pushed_[k]) used.push_back(residuals_[k].data());
+    const bool streamed = 2 * slots * messages_.bytes() > beyond_caches;
     std::vector<double> partial(static_cast<size_t>(parts(size) * slots), 0.0);
     parallel_for(threads_, parts(size), size * slots / 4, [&](int64_t begin, int64_t end, int) {
         for (int64_t part = begin; part < end; ++part) {
             const int64_t from = part * vector_part, to = std::min(from + vector_part, size);
-            kernels_->subtract(messages_.data(), saved_.data(), residuals_[slot].data(), from, to);
-            std::copy(messages_.data() + from, messages_.data() + to, images_[slot].data() + from);
-            for (int64_t k = 0; k < slots; ++k)
-                if (pushed_[k])
-                    partial[part * slots + k] = kernels_->dot(residuals_[slot].data(), residuals_[k].data(), from, to);
+            kernels_->record(messages_.data(), saved_.data(), residuals_[slot].data(), images_[slot].data(), streamed,
+                             from, to);
+            kernels_->products(residuals_[slot].data(), used.data(), static_cast<int>(used.size()), from, to,
+                               partial.data() + part * slots);
         }
     });
-    for (int64_t k = 0; k < slots; ++k) {
+    for (int64_t k = 0, j = 0; k < slots; ++k) {
         products[k] = 0;
-        for (int64_t part = 0; part < parts(size); ++part) products[k] += partial[part * slots + k];
+        if (!pushed_[k]) continue;
+        for (int64_t part = 0; part < parts(size); ++part) products[k] += partial[part * slots + j];
+        ++j;
     }
 }
 

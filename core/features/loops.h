@@ -3,6 +3,7 @@
 #pragma once
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -34,9 +35,13 @@ void with_entries(int64_t entries, F f) {
 // Positions [at_j, at_j + length) lie inside an array of `size`, for j in [begin, end).
 template <class I>
 void check_inside(const char* what, const I* at, int64_t begin, int64_t end, int64_t length, int64_t size) {
-    bool inside = true;
-    for (int64_t j = begin; j < end; ++j) inside &= at[j] >= 0 && at[j] <= size - length;
-    if (inside) return;
+    // By sign bits, of which vectors take many at once: at < 0 or at > limit.
+    using Bits = std::make_unsigned_t<I>;
+    const int64_t limit = std::min<int64_t>(size - length, std::numeric_limits<I>::max());
+    Bits outside = limit < 0 ? ~Bits{0} : Bits{0};
+    for (int64_t j = begin; j < end; ++j)
+        outside |= static_cast<Bits>(at[j]) | (static_cast<Bits>(limit) - static_cast<Bits>(at[j]));
+    if (begin >= end || !(outside >> (8 * sizeof(I) - 1))) return;
     while (at[begin] >= 0 && at[begin] <= size - length) ++begin;
     throw std::invalid_argument(std::string(what) + " of term " + std::to_string(begin) + " is " +
                                 std::to_string(at[begin]) + "; expected 0 to " + std::to_string(size - length));
@@ -56,9 +61,10 @@ void for_tables(int threads, const int64_t* start, int64_t count, int64_t entrie
         for (int64_t k = first; k < last; ++k) {
             const int64_t begin = boundary(k * range), end = boundary((k + 1) * range);
             if (begin >= end) continue;
-            bool rises = true;
-            for (int64_t j = std::max<int64_t>(begin, 1); j < end; ++j) rises &= start[j] >= start[j - 1];
-            if (!rises) throw std::invalid_argument("expected terms sorted by start");
+            uint64_t falls = 0;  // in the sign bit
+            for (int64_t j = std::max<int64_t>(begin, 1); j < end; ++j)
+                falls |= static_cast<uint64_t>(start[j]) - static_cast<uint64_t>(start[j - 1]);
+            if (falls >> 63) throw std::invalid_argument("expected terms sorted by start");
             f(begin, end);
         }
     });
