@@ -33,15 +33,15 @@ class LocalEngine:
 
     def iterate(self, request: Request) -> Evaluation:
         if not self._exchange.needed:
-            return total([chunk.iterate(request) for chunk in self.chunks])
+            return total(chunk.iterate(request) for chunk in self.chunks)
         shared = self._exchange.means([chunk.advance(request) for chunk in self.chunks])
-        return total([chunk.finish(request, own) for chunk, own in zip(self.chunks, shared, strict=True)])
+        return total(chunk.finish(request, own) for chunk, own in zip(self.chunks, shared, strict=True))
 
     def trial(self, weights: FloatArray, direction: FloatArray, steps: FloatArray, restore: int | None) -> Trial:
         return total([chunk.trial(weights, direction, steps, restore) for chunk in self.chunks])
 
     def certificate(self, weights: FloatArray, epsilon: float, smoothing: float) -> Certificate:
-        return total([chunk.certificate(weights, epsilon, smoothing) for chunk in self.chunks])
+        return total(chunk.certificate(weights, epsilon, smoothing) for chunk in self.chunks)
 
     def complete(self, weights: FloatArray, epsilon: float, smoothing: float) -> float:
         return total([chunk.complete(weights, epsilon, smoothing) for chunk in self.chunks])

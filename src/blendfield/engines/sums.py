@@ -7,7 +7,7 @@ chunks therefore sends a few sums instead of one answer per chunk, and the drive
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -29,9 +29,17 @@ def fold(parts: Mapping[Node, Any], count: int) -> dict[Node, Any]:
     return nodes
 
 
-def total(parts: Sequence[T]) -> T:
-    """The sum of what all chunks answered, in chunk order."""
-    answer: T = whole({(0, number): part for number, part in enumerate(parts)}, len(parts))
+def total(parts: Iterable[T]) -> T:
+    """The sum of what all chunks answered, in chunk order. Added up as they come: few are kept at a time."""
+    nodes: list[tuple[int, Any]] = []  # (level, sum) of neighbours, from left to right
+    for part in parts:
+        level, value = 0, part
+        while nodes and nodes[-1][0] == level:
+            level, value = level + 1, nodes.pop()[1] + value
+        nodes.append((level, value))
+    answer: T = nodes.pop()[1]
+    while nodes:  # those without a neighbour join the sum on their left
+        answer = nodes.pop()[1] + answer
     return answer
 
 
