@@ -193,8 +193,9 @@ def test_interrupted_by_the_callback(backend, epsilon, numbers):
 
 def test_interrupted_by_a_signal(backend):
     started = threading.Event()
-    threading.Thread(target=lambda: (started.wait(), time.sleep(0.2), os.kill(os.getpid(), signal.SIGINT))).start()
+    threading.Thread(target=lambda: (started.wait(), time.sleep(0.7), os.kill(os.getpid(), signal.SIGINT))).start()
     graph, tables = complete(6, 3, 0, 5.0)
+    bf.infer(graph, tables, backend=backend, max_iterations=1)  # everything is imported: sweeps begin at once
     result = bf.infer(
         graph,
         tables,
@@ -473,7 +474,7 @@ def test_interrupt_in_a_script():
         "g = bf.RegionGraph([3] * 9, list(itertools.combinations(range(9), 2)))\n"
         "t = 5 * np.random.default_rng(0).standard_normal(int(g.table_offsets[-1]))\n"
         "bf.infer(g, t, max_iterations=1)  # everything is imported\n"
-        "threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
+        "threading.Timer(0.7, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         "r = bf.infer(g, t, 0.001, tolerance=0, max_iterations=10**9, certificate_every=10**8, time_limit=60)\n"
         "print(r.stop_reason, r.lower <= r.upper)\n"
     )
