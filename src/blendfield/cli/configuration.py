@@ -25,6 +25,8 @@ MODEL = (
 )
 """options that say what is minimised; all others belong to [training]"""
 DATA = ("train", "validation", "format", "min_frequency")
+CHECKPOINT_EVERY, CHECKPOINT_SECONDS = 50, 10.0
+"""iterations and seconds between two checkpoints"""
 OUTPUT = ("model", "checkpoint", "checkpoint_every", "checkpoint_seconds")
 
 
@@ -68,9 +70,11 @@ def read_configuration(path: str, changes: dict[str, Any]) -> Configuration:
             min_frequency=check_integer("[data] min_frequency", data.get("min_frequency", 1), 1),
             model=_file(path, "[output] model", output.get("model")),
             checkpoint=_file(path, "[output] checkpoint", output.get("checkpoint")),
-            checkpoint_every=check_integer("[output] checkpoint_every", output.get("checkpoint_every", 50), 1),
+            checkpoint_every=check_integer(
+                "[output] checkpoint_every", output.get("checkpoint_every", CHECKPOINT_EVERY), 1
+            ),
             checkpoint_seconds=check_number(
-                "[output] checkpoint_seconds", output.get("checkpoint_seconds", 10.0), "seconds >= 0"
+                "[output] checkpoint_seconds", output.get("checkpoint_seconds", CHECKPOINT_SECONDS), "seconds >= 0"
             ),
         )
     except OptionError as fault:

@@ -7,8 +7,10 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from blendfield.cli.configuration import CHECKPOINT_EVERY, CHECKPOINT_SECONDS
 from blendfield.errors import FileFormatError
 from blendfield.estimators import StructuredClassifier
 from blendfield.formats.shards import Shards
@@ -29,10 +31,10 @@ class Work:
     learner: StructuredClassifier | BlendedLearner
     fit: Callable[..., Any]
     """takes what `BlendedLearner.fit` takes besides samples"""
-    model: str | None
-    checkpoint: str | None
-    checkpoint_every: int
-    checkpoint_seconds: float
+    model: str | None = None
+    checkpoint: str | None = None
+    checkpoint_every: int = CHECKPOINT_EVERY
+    checkpoint_seconds: float = CHECKPOINT_SECONDS
 
 
 def is_named(path: str) -> bool:
@@ -81,4 +83,4 @@ def work(sources: Sequence[str], changes: dict[str, Any]) -> Work:
         learner.set_params(**own, options={**(learner.options or {}), **more} or None)
         learner.check()
         fit = learner.fit_shards
-    return Work(where, kind, len(shards), learner, lambda **options: fit(shards, **options), None, None, 50, 10.0)
+    return Work(where, kind, len(shards), learner, partial(fit, shards))

@@ -123,13 +123,11 @@ def _work(arguments: argparse.Namespace, changes: dict[str, Any]) -> Work:
         fit: Any = partial(classifier.fit_shards, shards)
         structures, names = len(shards), sharded.feature_names(shards)
     else:
-        training = labelled(given.train, given.kind, given.format, None, given.min_frequency)
+        training = _training(given)
         fit = partial(classifier.fit, training.X, training.y, training.weights)
         structures, names = len(training.X), training.names
-    validation = None
-    if given.validation is not None:
-        held_out = labelled(given.validation, given.kind, given.format, names, 1)
-        validation = held_out.X, held_out.y
+    held_out = _validation(given, names)
+    validation = None if held_out is None else (held_out.X, held_out.y)
 
     def fitted(**options: Any) -> None:
         try:
@@ -144,10 +142,19 @@ def _work(arguments: argparse.Namespace, changes: dict[str, Any]) -> Work:
 
 def read_data(given: Configuration) -> tuple[Structures, Structures | None]:
     """(structures for training, those for validation); both have labels and are of the model's kind."""
-    training = labelled(given.train, given.kind, given.format, None, given.min_frequency)
+    training = _training(given)
+    return training, _validation(given, training.names)
+
+
+def _training(given: Configuration) -> Structures:
+    return labelled(given.train, given.kind, given.format, None, given.min_frequency)
+
+
+def _validation(given: Configuration, names: list[str] | None) -> Structures | None:
+    """`names`: of the features in training."""
     if given.validation is None:
-        return training, None
-    return training, labelled(given.validation, given.kind, given.format, training.names, 1)
+        return None
+    return labelled(given.validation, given.kind, given.format, names, 1)
 
 
 def labelled(path: str, kind: str, format: str | None, names: list[str] | None, min_frequency: int) -> Structures:

@@ -126,9 +126,12 @@ class Bounds:
         open_gap = ~(gap <= self.tolerance * np.maximum(1.0, np.abs(self.upper)))
         return bool((open_gap & ~(self._entropy > MANY * gap)).any())
 
-    def find_labels(self) -> None:
-        """Round in two ways, search locally, keep the best labelling of each segment."""
-        for round_beliefs in (self.problem.decode, self.problem.belief_labels):
+    def find_labels(self, rounded: Problem | None = None) -> None:
+        """Round in two ways, search locally, keep the best labelling of each segment. `rounded`: another problem with
+        the same variables; None: this one.
+        """
+        rounded = rounded or self.problem
+        for round_beliefs in (rounded.decode, rounded.belief_labels):
             self.offer(self.problem.local_search(round_beliefs(), SEARCH_PASSES))
 
     def offer(self, labels: LabelArray) -> None:

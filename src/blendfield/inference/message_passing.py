@@ -29,6 +29,7 @@ from blendfield.inference.norm_product import (
     PlainSweeper,
     Sweeper,
     annealing_temperatures,
+    history_slots,
     solve,
 )
 from blendfield.inference.options import Options
@@ -97,7 +98,7 @@ def solve_compiled(
     the time that counts began (time.perf_counter()). `tighten`: makes the rounds with larger regions, if there are any.
     """
     continued = options.epsilon == 0 and not propagation
-    slots = _history_slots(models, options)
+    slots = history_slots(models, options)
     several = models.program.num_segments > 1
     annealing = [] if warm or propagation else _annealing(models, options, hottest)
     keep_messages = continued or bool(annealing) or (several and slots > 0)
@@ -165,14 +166,6 @@ def _annealing(models: Models, options: Options, hottest: float) -> list[float]:
     if options.epsilon == 0 or options.acceleration is None or not monotone or models.one_sweep.all():
         return []
     return annealing_temperatures(options.epsilon, hottest)
-
-
-def _history_slots(models: Models, options: Options) -> int:
-    """Steps of mixing history that fit; 0: no mixing."""
-    if options.acceleration is None:
-        return 0
-    message_bytes = models.num_messages * np.dtype(options.dtype).itemsize
-    return options.acceleration.slots(message_bytes, memory.available_bytes())
 
 
 def _initial_messages(models: Models, initial: list[Messages | Result | None], options: Options) -> RealArray | None:

@@ -11,10 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from blendfield.backends.protocol import FloatArray, Problem
+from blendfield.inference import memory
 from blendfield.inference.anderson import History
 from blendfield.inference.bounds import Bounds
 from blendfield.inference.options import Options, Progress
-from blendfield.inference.program import Kind
+from blendfield.inference.program import Kind, Models
 
 SLACK = {"float64": 1e-13, "float32": 1e-7}
 """F may rise by this share of max(1, |F|): rounding."""
@@ -72,6 +73,14 @@ def _solve_at(
                 return reason
             problem.set_epsilon(temperature)
     return None
+
+
+def history_slots(models: Models, options: Options) -> int:
+    """Steps of mixing history that fit; 0: no mixing."""
+    if options.acceleration is None:
+        return 0
+    message_bytes = models.num_messages * np.dtype(options.dtype).itemsize
+    return options.acceleration.slots(message_bytes, memory.available_bytes())
 
 
 class Sweeper(Protocol):

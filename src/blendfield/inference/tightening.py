@@ -17,9 +17,9 @@ from blendfield.errors import NotEnoughMemoryError, SupportError
 from blendfield.graph import JoinGraph, join_graph
 from blendfield.inference import memory
 from blendfield.inference.anderson import History
-from blendfield.inference.bounds import SEARCH_PASSES, Bounds
+from blendfield.inference.bounds import Bounds
 from blendfield.inference.continuation import COLDEST, FACTOR, Patience, potential_scale
-from blendfield.inference.norm_product import SLACK, MixedSweeper, Monitor, PlainSweeper, Sweeper
+from blendfield.inference.norm_product import SLACK, MixedSweeper, Monitor, PlainSweeper, Sweeper, history_slots
 from blendfield.inference.program import Kind, Models, build_models
 
 GROWTH = 4.0
@@ -142,9 +142,7 @@ class Tightening:
         return None
 
     def _sweeper(self, models: Models, problem: Problem) -> Sweeper:
-        mixing = self.options.acceleration
-        message_bytes = models.num_messages * np.dtype(self.options.dtype).itemsize
-        slots = mixing.slots(message_bytes, memory.available_bytes()) if mixing else 0
+        mixing, slots = self.options.acceleration, history_slots(models, self.options)
         if mixing is None or slots == 0:
             return PlainSweeper(problem)
         return MixedSweeper(problem, History(problem, slots, mixing.regularisation), SLACK[self.options.dtype])
@@ -160,6 +158,5 @@ class Tightening:
         sums = np.bincount(model_of_segment, weights=values, minlength=len(starts) - 1)
         self.bounds.offer_upper(sums.astype(np.float64))
         problem.set_epsilon(0.0)
-        for labels in (problem.decode(), problem.belief_labels()):
-            self.bounds.offer(self.bounds.problem.local_search(labels, SEARCH_PASSES))
+        self.bounds.find_labels(problem)
         return float(values.sum())

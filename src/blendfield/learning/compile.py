@@ -49,8 +49,7 @@ def compile_training_set(
     in_memory = options.memory_limit is None and not isinstance(samples, Shards)
     if in_memory and (chains := whole.build_chains(None)) is not None:  # small, however many there are
         return LocalEngine([chains])
-    entries = sum(int(sample.graph.table_offsets[-1]) for sample in samples)
-    options = replace(options, backend=backends.choose(options.backend, entries))
+    options = replace(options, backend=backends.choose(options.backend, sum(sizes_of(samples))))
     common: dict[str, Any] = {}
     budget = Budget(options.memory_limit)
     recipes = recipes_of(samples, layout, counting_numbers, options, 1)

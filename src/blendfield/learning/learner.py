@@ -22,7 +22,7 @@ from blendfield.inference.options import check_integer
 from blendfield.learning.blend import BlendOptions
 from blendfield.learning.checkpoint import Checkpoints, identity_of
 from blendfield.learning.checkpoint import resume as resume_run
-from blendfield.learning.compile import chunk_bounds, compile_batches, compile_training_set, regulariser_of
+from blendfield.learning.compile import chunk_bounds, compile_batches, compile_training_set, regulariser_of, sizes_of
 from blendfield.learning.estimate import MemoryEstimate, estimate_memory
 from blendfield.learning.options import LearnerOptions, check_checkpoint_options, check_learner_options
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
@@ -318,9 +318,8 @@ class BlendedLearner(Predictor):
         """The samples where training wants them; NotEnoughMemoryError before anything is allocated."""
         if options.engine == "local" and options.memory_limit is None and not isinstance(samples, Shards):
             estimate = _estimate(samples, options)
-            entries = sum(int(sample.graph.table_offsets[-1]) for sample in samples)
-            on_host = backends.get(backends.choose(options.backend, entries)).in_host_memory
-            need = estimate.total if on_host else estimate.features + estimate.temporary
+            backend = backends.get(backends.choose(options.backend, sum(sizes_of(samples))))
+            need = estimate.total if backend.in_host_memory else estimate.features + estimate.temporary
             memory.require(need, f"training on {len(samples)} samples")
         return compile_training_set(samples, layout, self.counting_numbers, options)
 

@@ -84,8 +84,7 @@ class FrankWolfeTrainer(MarginTrainer):
 
     def _train(self, run: Run) -> str:
         options = self._oracle_options()
-        total = sum(int(sample.graph.table_offsets[-1]) for sample in run.samples)
-        blocks = [_Block(batch, Maximiser(batch, options), total) for batch in run.batches(self.batch_size)]
+        blocks = [_Block(batch, Maximiser(batch, options), run.entries) for batch in run.batches(self.batch_size)]
         # The dual starts at the truth, w = 0; weights to start from have no dual point.
         weights = np.zeros(run.layout.size)
         height = 0.0

@@ -142,7 +142,7 @@ class GradientTrainer(RivalTrainer):
     def _objective(self, run: Run, batch: Batch, share: float) -> Value:
         """The objective of one batch, with its share of the regulariser."""
         oracle: Oracle = make_oracle(self.oracle, batch, self._oracle_options())
-        size = batch.size / sum(int(sample.graph.table_offsets[-1]) for sample in run.samples)
+        size = batch.size / run.entries
 
         def evaluate(weights: FloatArray) -> tuple[float, FloatArray]:
             theta = batch.potentials(weights)

@@ -24,7 +24,7 @@ class Hinge:
         self.batch = batch
         self.maximiser = maximiser
         self._run = run
-        self._share = batch.size / sum(int(sample.graph.table_offsets[-1]) for sample in run.samples)
+        self._share = batch.size / run.entries
 
     def __call__(self, weights: FloatArray) -> tuple[float, FloatArray]:
         """(loss, subgradient float64 [K]), both without regulariser."""

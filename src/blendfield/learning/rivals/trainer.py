@@ -14,7 +14,7 @@ import numpy.typing as npt
 from blendfield.backends.protocol import FloatArray
 from blendfield.errors import LabelError, OptionError
 from blendfield.inference.options import check_integer, check_number
-from blendfield.learning.compile import regulariser_of
+from blendfield.learning.compile import regulariser_of, sizes_of
 from blendfield.learning.prediction import Predictor, check_samples, initial_weights
 from blendfield.learning.rivals.batch import Batch
 from blendfield.learning.rivals.oracles import InferenceOptions, is_exact
@@ -28,6 +28,8 @@ class Run:
 
     def __init__(self, trainer: RivalTrainer, samples: list[Sample], initial: Any) -> None:
         self.samples = samples
+        self.entries = sum(sizes_of(samples))
+        """of all tables"""
         self.layout = WeightLayout.of_samples(samples)
         self.strength = regulariser_of(self.layout, trainer.C, 0.0, None).strength
         """float64 [K]: C_k"""
